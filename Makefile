@@ -1,0 +1,94 @@
+# Leaseway's commands, for people and for CI alike: CI calls the same targets.
+# `make test` needs Go and a C compiler (for the race detector) and nothing
+# else; `lint` builds its linter once; `generate` and `drift` also need npm.
+
+GO       ?= go
+BIN      := $(CURDIR)/.bin
+BUF      := tools/node_modules/.bin/buf
+LINT     := $(BIN)/golangci-lint
+
+# Tests run once plainly, and once more under the race detector where goroutines
+# share memory. The pure packages have none, so the detector would only cost time.
+RACE_CANDIDATES := internal/table internal/holder internal/store internal/coordinator \
+                   internal/rpc leasewayhttp internal/server
+RACE := $(if $(wildcard *_test.go),.) \
+        $(foreach dir,$(RACE_CANDIDATES),$(if $(wildcard $(dir)/*.go $(dir)/*/*.go),./$(dir)/...))
+
+# Flags of all test runs, such as TESTFLAGS='-run TestName -count 1 -v'.
+TESTFLAGS ?=
+# How often a benchmark runs; the tables in docs/ quote the median.
+BENCHCOUNT ?= 6
+
+# Pure Go, so that every target cross-compiles from any machine.
+CROSS := darwin/arm64 darwin/amd64 linux/arm64
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-plain test-race lint fmt generate drift tidy-check bench cross tools clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: ## Watch three API servers share limits through a coordinator
+	$(GO) run ./cmd/leaseway demo
+
+test: test-plain test-race ## Run all tests, with the race detector where it pays
+
+test-plain:
+	$(GO) test $(TESTFLAGS) ./...
+
+test-race:
+	$(if $(strip $(RACE)),$(GO) test -race $(TESTFLAGS) $(RACE),@echo "no package to race yet")
+
+lint: $(LINT) ## Check the code against .golangci.yaml
+	$(LINT) run ./...
+
+fmt: $(LINT) ## Format the code and its imports
+	$(LINT) fmt ./...
+
+generate: $(BIN)/protoc-gen-go $(BUF) ## Write gen/ from proto/
+	$(BUF) generate
+
+# Generated again beside the committed code, so that a check never edits the tree.
+drift: $(BIN)/protoc-gen-go $(BUF) ## Check that gen/ is what proto/ generates, and lint proto/
+	$(BUF) lint
+	$(BUF) format --diff --exit-code
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && \
+	$(BUF) generate --output "$$fresh" && \
+	if diff -ru gen "$$fresh/gen"; then echo "gen/ is up to date"; \
+	else echo "gen/ differs from what proto/ generates: run 'make generate' and commit gen/" >&2; exit 1; fi
+
+tidy-check: ## Check that go.mod names what the code imports
+	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
+
+bench: ## Run the benchmarks, each BENCHCOUNT times
+	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...
+	$(if $(wildcard bench/go.mod),cd bench && $(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...)
+
+cross: ## Build for the other systems and processors
+	@for target in $(CROSS); do \
+	  echo "build $$target"; \
+	  CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/} $(GO) build ./... || exit 1; \
+	done
+
+tools: $(LINT) $(BIN)/protoc-gen-go $(BUF) ## Build the linter and the generators into .bin/
+
+clean: ## Remove what the tools built
+	rm -rf $(BIN) tools/node_modules
+
+# The tools are a module of their own: their hundreds of dependencies stay out of
+# the SDK's graph, and their versions are pinned by tools/go.mod. The linter is
+# apart from the generators because it alone takes minutes to build.
+$(LINT): tools/go.mod tools/go.sum
+	cd tools && GOBIN=$(BIN) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+$(BIN)/protoc-gen-go: tools/go.mod tools/go.sum
+	cd tools && GOBIN=$(BIN) $(GO) install \
+	  google.golang.org/grpc/cmd/protoc-gen-go-grpc google.golang.org/protobuf/cmd/protoc-gen-go
+	@touch $@
+
+# The package's install script only checks the platform, so it need not run.
+$(BUF): tools/package-lock.json
+	cd tools && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
