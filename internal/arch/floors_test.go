@@ -1,0 +1,143 @@
+package arch
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A floor is a level of the module; a higher number is further from the wire.
+type floor int
+
+const (
+	wire     floor = iota // generated messages
+	pure                  // arithmetic and documents: no clock, goroutine, logger or I/O
+	engine                // leases on the move: stores, coordinator, table, gRPC
+	sdk                   // the root package
+	doors                 // what turns foreign requests into Decide
+	assembly              // wiring and commands
+)
+
+func (f floor) String() string {
+	return [...]string{"wire", "pure", "engine", "SDK", "doors", "assembly"}[f]
+}
+
+// A place is where a package stands and what it may import of this module.
+type place struct {
+	floor   floor
+	imports []string
+}
+
+// root is the SDK's name in the table.
+const root = "."
+
+// anything lets a package import whatever stands below its floor, or on it.
+// Only the assembly may: it is what the rest is wired together by.
+const anything = "*"
+
+// floors is the table of allowed edges, for code that is not a test. A package
+// is named by its path in the module. Add an edge only when the lower package
+// offers what the upper one needs anyway: an edge is a promise to change both.
+func floors() map[string]place {
+	return map[string]place{
+		"cmd/leaseway":    {assembly, []string{"internal/cli"}},
+		"internal/cli":    {assembly, []string{anything}},
+		"internal/server": {assembly, []string{anything}},
+		"internal/demo":   {assembly, []string{anything}},
+
+		"leasewayhttp":       {doors, []string{root, "rule"}},
+		"internal/check":     {doors, []string{root, "rule"}},
+		"internal/accesslog": {doors, []string{root}},
+
+		root: {sdk, []string{
+			"internal/table", "internal/coordinator", "internal/store", "internal/store/memory", "internal/rpc",
+			"rule", "internal/holder", "internal/ledger", "internal/rate",
+		}},
+
+		"internal/table":           {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate"}},
+		"internal/coordinator":     {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},
+		"internal/rpc":             {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},
+		"internal/store":           {engine, []string{"internal/ledger", "internal/rate"}},
+		"internal/store/memory":    {engine, []string{"internal/store", "internal/ledger", "internal/rate"}},
+		"internal/store/storetest": {engine, []string{"internal/store", "internal/ledger", "internal/rate"}},
+
+		"rule":            {pure, []string{"internal/rate"}},
+		"internal/holder": {pure, []string{"internal/ledger", "internal/rate"}},
+		"internal/ledger": {pure, []string{"internal/rate"}},
+		"internal/rate":   {pure, nil},
+
+		"gen/leaseway/v1": {wire, nil},
+		"internal/arch":   {wire, nil},
+	}
+}
+
+func TestEdgesAreInTheTable(t *testing.T) {
+	t.Parallel()
+
+	table := floors()
+
+	for _, pkg := range loadModule(t).packages {
+		from, known := table[pkg.path]
+		if !known {
+			if !strings.HasPrefix(pkg.path, "examples/") { // an example uses what a user can
+				t.Errorf("package %s has no floor: add it, with what it may import, to the table in internal/arch/floors_test.go", pkg.path)
+			}
+
+			continue
+		}
+
+		for _, file := range pkg.code() {
+			for _, path := range file.imports() {
+				to, ours := inModule(path)
+				if !ours || slices.Contains(from.imports, to) || slices.Contains(from.imports, anything) && table[to].floor <= from.floor {
+					continue
+				}
+
+				t.Errorf("%s: %s (%v) imports %s (%v): not an edge of the table in internal/arch/floors_test.go; "+
+					"turn the dependency around, or add the edge and say why in the commit",
+					file.name, pkg.path, from.floor, to, table[to].floor)
+			}
+		}
+	}
+}
+
+// The table could allow what the floors forbid; this keeps it honest.
+func TestTablePointsDown(t *testing.T) {
+	t.Parallel()
+
+	table := floors()
+
+	for path, from := range table {
+		for _, to := range from.imports {
+			target, known := table[to]
+
+			switch {
+			case to == anything && from.floor != assembly:
+				t.Errorf("%s stands on the floor %v: only the assembly may import anything", path, from.floor)
+			case to != anything && !known:
+				t.Errorf("%s may import %s, which the table does not know", path, to)
+			case to != anything && target.floor > from.floor:
+				t.Errorf("%s (%v) may import %s (%v): imports point down", path, from.floor, to, target.floor)
+			}
+		}
+	}
+}
+
+// Examples show what a user can write, so they may only import what a user can.
+func TestExamplesUseThePublicPackages(t *testing.T) {
+	t.Parallel()
+
+	for _, pkg := range loadModule(t).packages {
+		for _, file := range pkg.files {
+			if !strings.HasPrefix(pkg.path, "examples/") {
+				continue
+			}
+
+			for _, path := range file.imports() {
+				if to, ours := inModule(path); ours && strings.HasPrefix(to, "internal/") {
+					t.Errorf("%s imports %s, which a user of the module cannot", file.name, to)
+				}
+			}
+		}
+	}
+}
