@@ -1,0 +1,54 @@
+package rule
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// append appends s in the one spelling that stands for all its others. It allocates only to fold letters beyond ASCII.
+func (n Normalize) append(dst []byte, s string) []byte {
+	if n.Trim {
+		s = strings.TrimSpace(s)
+	}
+	if n == (Normalize{Trim: n.Trim}) {
+		return append(dst, s...)
+	}
+	if isASCII(s) || !utf8.ValidString(s) {
+		// Folding broken text would replace what it can't read by one and the same character: different keys would meet.
+		if n.Casefold {
+			return appendLower(dst, s)
+		}
+		return append(dst, s...)
+	}
+	if n.Casefold {
+		s = cases.Fold().String(s)
+	}
+	if n.NFC {
+		return norm.NFC.AppendString(dst, s)
+	}
+	return append(dst, s...)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// appendLower appends s with the ASCII letters in lower case.
+func appendLower(dst []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}

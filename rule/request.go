@@ -1,0 +1,24 @@
+package rule
+
+import "net/netip"
+
+// Request is what a door knows about one request: the attributes that scopes look at and that keys are made of.
+// An empty value means that the door does not know it, and counts as missing.
+type Request struct {
+	// User is who the caller is, as the identity of the rule document found it.
+	User string
+	// APIKey is the credential the caller presented.
+	APIKey string
+	// IP is the caller's address; the zero Addr is an unknown one.
+	IP netip.Addr
+	// Method is the HTTP method, Host the host with or without a port, Path the escaped path as received; a query is ignored.
+	Method, Host, Path string
+	// Headers has canonical names, as http.Header.
+	Headers map[string][]string
+	// Descriptors are what doors without HTTP know: names and values of their own.
+	Descriptors map[string]string
+	// Cost is in tokens: 0 means the rule's own cost; a negative one is for the door to refuse.
+	Cost int64
+	// Peek only looks: it charges nothing.
+	Peek bool
+}

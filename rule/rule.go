@@ -1,0 +1,119 @@
+package rule
+
+import "time"
+
+// Rule is one limit as its owner wrote it. It is immutable once parsed.
+type Rule struct {
+	// ID is the rule's identity: its ledgers follow it, whatever else changes.
+	ID string
+	// Version is the version of the set that last changed what this rule does; 0 before Set.Next numbered it.
+	Version uint64
+	// Description is for people.
+	Description string
+	// Scope says which requests the rule is about.
+	Scope Scope
+	// KeyBy says whose budget is spent; it has at least one part.
+	KeyBy []KeyPart
+	// Algorithm says how the budget refills.
+	Algorithm Algorithm
+	// Limit is in tokens a Window; it is 0 only when Block is set.
+	Limit int64
+	// Window is from 1 ms to 366 days; 0 only when Block is set.
+	Window time.Duration
+	// Burst is the capacity in tokens.
+	Burst int64
+	// Cost is what one request takes.
+	Cost Cost
+	// Mode says whether the rule refuses, only reports, or is off.
+	Mode Mode
+	// OnUnavailable says what happens while the coordinator is out of reach.
+	OnUnavailable OnUnavailable
+	// Fallback is the budget of one instance during an outage; nil: a share of the limit.
+	Fallback *Quota
+	// Missing says what happens to a request that lacks a part of the key.
+	Missing Missing
+	// LeaseTTL is how long a holder may spend a lease before it must ask again.
+	LeaseTTL time.Duration
+	// Slack is the cold-key debt that the rule tolerates, in tokens.
+	Slack int64
+	// Block refuses every request in scope, without a time to come back.
+	Block bool
+	// Secret says that keys are never to be shown, logged or stored in clear.
+	Secret bool
+	// IPv6Prefix is how many bits of an IPv6 address make the key, 1 to 128.
+	IPv6Prefix int
+	// Normalize says which spellings of a key part are the same.
+	Normalize Normalize
+	// Overrides are negotiated limits by key text as written; Quota looks them up by key.
+	Overrides map[string]Override
+
+	quotas map[string]Quota // by canonical key; nil without overrides
+	own    Quota
+}
+
+// Algorithm says how a budget refills.
+type Algorithm uint8
+
+// TokenBucket refills continuously, up to the burst.
+const TokenBucket Algorithm = 0
+
+// String is the algorithm as the document writes it.
+func (a Algorithm) String() string { return word(algorithmWords(), int(a)) }
+
+// Mode says whether a rule refuses.
+type Mode uint8
+
+const (
+	// Enforce refuses what is over the limit.
+	Enforce Mode = iota
+	// Shadow decides, counts and reports, and never refuses.
+	Shadow
+	// Off matches nothing.
+	Off
+)
+
+// String is the mode as the document writes it.
+func (m Mode) String() string { return word(modeWords(), int(m)) }
+
+// OnUnavailable says what a rule does while the coordinator is out of reach.
+type OnUnavailable uint8
+
+const (
+	// Local decides from a bucket of this instance: the fallback, or a share of the limit.
+	Local OnUnavailable = iota
+	// Allow lets everything pass: fail open.
+	Allow
+	// Deny refuses everything: fail closed.
+	Deny
+)
+
+// String is the policy as the document writes it.
+func (o OnUnavailable) String() string { return word(onUnavailableWords(), int(o)) }
+
+// Missing says what a rule does with a request that lacks a part of its key.
+type Missing uint8
+
+const (
+	// MissingSkip leaves the request alone: the rule does not apply.
+	MissingSkip Missing = iota
+	// MissingShared lets all such requests share one budget.
+	MissingShared
+	// MissingDeny refuses the request.
+	MissingDeny
+)
+
+// String is the policy as the document writes it.
+func (m Missing) String() string { return word(missingWords(), int(m)) }
+
+// The words of the document, in the order of the constants: the parser, Marshal and String all read these.
+func algorithmWords() []string     { return []string{"token_bucket"} }
+func modeWords() []string          { return []string{"enforce", "shadow", "off"} }
+func onUnavailableWords() []string { return []string{"local", "allow", "deny"} }
+func missingWords() []string       { return []string{"skip", "shared", "deny"} }
+
+func word(words []string, i int) string {
+	if i < len(words) {
+		return words[i]
+	}
+	return "unknown"
+}
