@@ -1,0 +1,246 @@
+package holder
+
+import (
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// Need says why a lease asks.
+type Need struct {
+	Seq     uint64  // the process's next
+	Holder  uint64  // its incarnation
+	Takes   []int64 // costs of requests that wait for this key alone
+	Lease   int64   // tokens that requests under several rules wait for
+	Holders int64   // live holders of the fleet
+	TTL     int64   // of a lease of this rule, µs
+	Return  bool    // give everything back: the process stops, or the rule went away
+}
+
+// Ask builds the message to the ledger, and remembers it as the one on its way.
+func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
+	if l.until != 0 && now >= l.until {
+		l.mark.turn(l, ticks)
+		l.end()
+	}
+
+	if need.Return {
+		l.endLocal(now)
+	}
+
+	l.mark.turn(l, ticks)
+	l.tick.Store(0) // the next spend opens a tick of its own
+
+	spent := l.Spent()
+	balance := l.want(now, spent, need)
+	bucket := l.heard.terms.Bucket
+
+	if b := l.balance.Load(); balance < b && !l.strike(b-balance) {
+		balance = b
+	}
+
+	l.oweLocal(now)
+
+	spent = max(spent, l.Spent())
+	ask := ledger.Ask{
+		Holder: need.Holder, Seq: need.Seq, Lease: l.id,
+		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes,
+		RaiseTo: spent + balance + l.reserved.Load(),
+		Keep:    l.debt < l.acked,
+	}
+
+	l.mark.send(bucket, spent)
+
+	if p := l.mark.before; p.ok {
+		end := add(bucket, p.t, spent-l.mark.base)
+		if end.Frac > 0 {
+			end.Micros++
+		}
+
+		ask.Lag = now - end.Micros
+	}
+
+	l.sent = sent{seq: need.Seq, at: now, spent: spent, debt: l.debt, ttl: need.TTL}
+
+	return ask
+}
+
+// want updates the demand and returns the balance to ask for.
+func (l *Lease) want(now, spent int64, need Need) int64 {
+	asked := max(0, spent-l.demand.spent) + l.refused.Swap(0)
+	l.demand.spent = spent
+
+	for _, n := range need.Takes {
+		asked += n
+		l.demand.cost = n
+	}
+
+	l.demand.cost = max(1, l.demand.cost)
+	l.demand.update(now, asked, need.TTL)
+
+	if need.Return {
+		return 0
+	}
+
+	holders := max(need.Holders, l.heard.holders)
+	if l.Known() && l.demand.holds(l.heard.terms.Bucket.Burst, holders) {
+		return max(need.Lease, l.demand.want)
+	}
+
+	return need.Lease
+}
+
+// strike takes n tokens off the balance to give them back.
+func (l *Lease) strike(n int64) bool {
+	for {
+		b := l.balance.Load()
+		if b < n {
+			return false
+		}
+
+		if l.balance.CompareAndSwap(b, b-n) {
+			l.struck += n
+
+			return true
+		}
+	}
+}
+
+// Hear takes in the answer to the ask on its way. It reports false for one that
+// is not awaited, or that came when nothing can be done with it any more.
+func (l *Lease) Hear(now int64, a ledger.Answer) bool {
+	if l.sent.seq == 0 || a.Seq != l.sent.seq || a.Status != ledger.OK || a.Terms.Bucket.Burst == 0 {
+		return false
+	}
+
+	sent := l.sent
+	l.sent.seq = 0
+	l.tick.Store(0) // the next spend looks at the lease's end, which may be past, and opens a mark of its own
+
+	if a.Lease != l.id {
+		spent := l.Spent() - sent.spent // since the ask, from a lease that is gone
+		l.balance.Store(0)
+		l.granted, l.struck = 0, 0
+		l.heard.spent = 0
+		l.id = a.Lease
+		l.mark = mark{}
+		l.demand.spent = 0
+		l.refused.Add(max(0, spent))
+		sent.spent = 0
+	} else {
+		l.mark.answered()
+	}
+
+	// What was struck is gone from G now; what is more is new.
+	if more := a.Granted - (l.granted - l.struck); more > 0 {
+		l.balance.Add(more)
+	} else if more < 0 {
+		l.strike(min(-more, l.balance.Load()))
+	}
+
+	l.granted, l.struck = a.Granted, 0
+	l.until = 0
+
+	if l.id != 0 {
+		l.until = sent.at + a.Terms.TTL
+	}
+
+	l.heard = heard{
+		at: max(1, sent.at), tat: a.Level.Shift(sent.at), spent: sent.spent,
+		others: a.Others, holders: a.Holders, terms: a.Terms,
+	}
+	l.settleDebt(now, a)
+	l.scarce(a, sent.at)
+
+	return true
+}
+
+// settleDebt notes what the ledger has charged.
+func (l *Lease) settleDebt(now int64, a ledger.Answer) {
+	l.endLocal(now)
+	l.acked = a.Debt
+}
+
+// scarce notes until when asking again is useless.
+func (l *Lease) scarce(a ledger.Answer, sentAt int64) {
+	l.low.Store(min(l.demand.low(), a.Granted))
+	l.denyTill.Store(0)
+
+	if a.AskAgain <= 0 {
+		return
+	}
+
+	over := int64(0)
+	if a.Holders < 2 {
+		over = a.Terms.Bucket.Avail(0, a.Level) // alone, what is left is left
+	}
+
+	l.denyOver.Store(over)
+	l.denyTill.Store(sentAt + a.AskAgain)
+}
+
+// Lost gives up waiting for the answer to the ask on its way. The next ask names
+// the lease as it was known before.
+func (l *Lease) Lost() { l.sent.seq = 0 }
+
+// Asked returns when the ask on its way was sent, and whether there is one.
+func (l *Lease) Asked() (at int64, ok bool) { return l.sent.at, l.sent.seq != 0 }
+
+// Refresh returns when the lease should be renewed, or what is idle of it
+// returned: at 0.6 of its TTL. 0 without a lease.
+func (l *Lease) Refresh() int64 {
+	if l.until == 0 {
+		return 0
+	}
+
+	return l.until - int64((1-refreshPart)*float64(l.heard.terms.TTL))
+}
+
+// Remaining returns what one central counter would have left at now, as far as
+// this holder can know: what it holds, and what the store had left when it last
+// answered, grown by the rate since. Leases of others count as spent.
+func (l *Lease) Remaining(now int64) int64 {
+	if !l.Known() {
+		return 0
+	}
+
+	b := l.heard.terms.Bucket
+
+	return max(0, min(b.Burst, l.balance.Load()+b.Avail(now, l.level(now))))
+}
+
+// Full returns the µs from now until the bucket is full again, own unspent tokens counted as not taken.
+func (l *Lease) Full(now int64) int64 {
+	if !l.Known() {
+		return 0
+	}
+
+	b := l.heard.terms.Bucket
+
+	return b.Full(now, add(b, l.level(now), -l.balance.Load()))
+}
+
+// Wait returns the µs from now until a request for n tokens can pass, -1 for never.
+func (l *Lease) Wait(now, n int64) int64 {
+	if !l.Known() {
+		return 0
+	}
+
+	b := l.heard.terms.Bucket
+
+	return b.Wait(now, add(b, l.level(now), -l.balance.Load()), n)
+}
+
+// level returns the tat that the ledger would compute if it were asked at now.
+func (l *Lease) level(now int64) rate.Time {
+	h := &l.heard
+	b := h.terms.Bucket
+	left := l.balance.Load() + l.reserved.Load()
+	tat := h.tat
+
+	if p := l.mark.latest(b, l.Spent()); p.ok {
+		began := add(b, p.t, l.granted-l.mark.base+h.others)
+		tat = tat.Max(began.Min(add(b, rate.At(now), l.granted-h.spent+h.others)))
+	}
+
+	return tat.Max(add(b, rate.At(now), left+h.others))
+}

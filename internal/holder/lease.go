@@ -1,0 +1,139 @@
+// Package holder is the server's side of a lease: spend, size, refill, deny
+// until, fall back.
+//
+// A Lease is what one process knows of one (rule, key). Requests spend its
+// balance without a lock; everything else is under the caller's.
+//
+//	         Spend (no lock)
+//	request ─────────────────► balance ── dry ──► Ask ──► ledger
+//	                             ▲                          │
+//	                             └──────── Hear ◄───────────┘
+//
+// Four instants bound a lease, all on the holder's own monotonic clock, in µs:
+// when its ask was first sent (the TTL counts from there), when it should be
+// refreshed (0.6 of the TTL), when it ends, and, if the bucket was empty, until
+// when asking again is useless.
+//
+// The package is pure: time comes in, nothing is logged, nobody waits. Its
+// neighbours are ledger (the other side of the conversation) and table (the
+// goroutines, timers and calls around it).
+package holder
+
+import (
+	"sync/atomic"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// Ticks tells how long requests went on that saw a tick of a coarse clock.
+type Ticks interface {
+	// After returns the instant by which every request that saw tick had spent.
+	After(tick int64) int64
+}
+
+// Exact is the Ticks of a clock that is read for every request: a tick ends when it begins.
+type Exact struct{}
+
+// After returns tick.
+func (Exact) After(tick int64) int64 { return tick }
+
+// Lease is the holder's side of one (rule, key). The zero value holds nothing.
+type Lease struct {
+	// Spent by requests, without the lock.
+	balance  atomic.Int64
+	tick     atomic.Int64 // the tick for which Turn last ran
+	low      atomic.Int64 // a balance below it wants a refill
+	reserved atomic.Int64 // taken from the balance, not yet committed
+	refused  atomic.Int64 // tokens that were asked for and not given since the last ask
+	denyTill atomic.Int64 // until then a cost above what is here is denied
+	denyOver atomic.Int64 // what the store had left when it said so
+
+	// Under the caller's lock.
+	id      uint64
+	granted int64 // G, as last heard
+	struck  int64 // of it, given back in an ask that was not answered yet
+	until   int64 // end of the lease
+	mark    mark
+	sent    sent
+	heard   heard
+	demand  demand
+	local   local
+	debt    int64 // D to report
+	acked   int64 // D that the ledger confirmed
+}
+
+// sent is the ask that is on its way.
+type sent struct {
+	seq   uint64 // 0: none
+	at    int64
+	spent int64
+	debt  int64
+	ttl   int64
+}
+
+// heard is what the last answer said, in the holder's time.
+type heard struct {
+	at      int64     // when its ask was sent; 0: never
+	tat     rate.Time // when the bucket is full, leased tokens included
+	spent   int64     // S that it took in
+	others  int64
+	holders int64
+	terms   ledger.Terms
+}
+
+// Spent returns S, the total spent of the present lease. A request that is
+// half-way counts as not having spent yet.
+func (l *Lease) Spent() int64 {
+	balance := l.balance.Load() // before reserved: see Reserve
+
+	return max(l.heard.spent, l.granted-l.struck-balance-l.reserved.Load())
+}
+
+// Balance returns the tokens that may be spent now.
+func (l *Lease) Balance() int64 { return l.balance.Load() }
+
+// Holds reports whether the ledger may have something on record for this holder.
+func (l *Lease) Holds() bool { return l.id != 0 || l.sent.seq != 0 }
+
+// Owes reports whether there is debt or a refund to report.
+func (l *Lease) Owes() bool { return l.debt != l.acked || l.local.on }
+
+// Known reports whether an answer was ever heard, and with it the key's terms.
+func (l *Lease) Known() bool { return l.heard.at != 0 }
+
+// Terms returns the key's terms as last heard; see Known.
+func (l *Lease) Terms() ledger.Terms { return l.heard.terms }
+
+// Until returns when the lease ends, 0 without one.
+func (l *Lease) Until() int64 { return l.until }
+
+// Turn must run before the first spending of every tick: it ends a lease whose
+// time is over and notes when spending went on. now is an instant within the tick.
+func (l *Lease) Turn(tick, now int64, ticks Ticks) {
+	if l.until != 0 && now >= l.until {
+		l.end()
+	}
+
+	l.mark.turn(l, ticks)
+	l.mark.tick, l.mark.first, l.mark.open = tick, l.Spent(), true
+	l.tick.Store(tick)
+}
+
+// end gives up the lease: the ledger takes what was left as spent.
+func (l *Lease) end() {
+	l.balance.Store(0)
+	l.low.Store(0)
+	l.id, l.granted, l.struck, l.until = 0, 0, 0, 0
+	l.sent.seq = 0
+	l.heard.spent = 0
+	l.mark = mark{}
+}
+
+// Forget gives up the lease and what was heard of it, because the store it came
+// from lost its data or was exchanged.
+func (l *Lease) Forget() {
+	l.end()
+	l.denyTill.Store(0)
+	l.heard.at = 0
+}

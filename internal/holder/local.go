@@ -1,0 +1,105 @@
+package holder
+
+import "github.com/leaseway/leaseway/internal/rate"
+
+// local is the conservative limit that a holder keeps by itself while the
+// coordinator is unreachable: bucket decides, starting at the level last heard.
+//
+// What it admits is debt afterwards, less what drained meanwhile. The ledger
+// drains what it knew of by itself, which takes it up to a full bucket's time, so
+// the debt begins to drain only after that, at this holder's share of the rate:
+// both together never drain faster than the limit, whatever was really in use.
+type local struct {
+	on     bool
+	bucket rate.Bucket // decides
+	tat    rate.Time
+	share  rate.Bucket // drains the debt
+	owing  rate.Time   // when the debt will have drained
+	from   rate.Time   // when it begins to
+	base   int64       // debt when the local bucket began
+}
+
+// The part of a limit that all holders together admit without a coordinator: four fifths.
+const (
+	localNum = 4
+	localDen = 5
+)
+
+// BeginLocal starts the local bucket of a key whose limit is whole: fixed if
+// the rule names one per instance, else one of the shares of so many live holders.
+func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, holders int64) {
+	if l.local.on {
+		return
+	}
+
+	share := whole.Share(localNum, localDen, max(1, holders))
+	f := local{on: true, bucket: share, share: share, base: l.debt}
+	f.from = add(share, rate.At(now), share.Burst)
+	f.owing = f.from
+
+	if fixed != nil {
+		f.bucket = *fixed
+	}
+
+	f.tat = rate.At(now)
+
+	if l.Known() {
+		// The used part of the bucket is used in the local one, too.
+		b := l.heard.terms.Bucket
+		used := b.Burst - b.Avail(now, l.heard.tat)
+		f.tat = add(f.bucket, f.tat, (used*f.bucket.Burst+b.Burst-1)/b.Burst)
+	}
+
+	l.local = f
+}
+
+// Local reports whether the local bucket is in force.
+func (l *Lease) Local() bool { return l.local.on }
+
+// LocalBurst returns the capacity of the local bucket.
+func (l *Lease) LocalBurst() int64 { return l.local.bucket.Burst }
+
+// TakeLocal decides a request for n tokens by the local bucket, and returns
+// what is left in it and, after a refusal, the µs until it would pass (-1: never).
+func (l *Lease) TakeLocal(now, n int64) (ok bool, left, wait int64) {
+	f := &l.local
+	f.tat, ok = f.bucket.Take(now, f.tat, n)
+	left = f.bucket.Avail(now, f.tat)
+
+	if !ok {
+		return false, left, f.bucket.Wait(now, f.tat, n)
+	}
+
+	f.owing = f.share.Add(f.owing.Max(rate.At(now)), n)
+
+	return true, left, 0
+}
+
+// owed returns the tokens of local admissions that did not drain yet, rounded up.
+func (f *local) owed(now int64) int64 {
+	owing, from := f.owing.Max(rate.At(now)), f.from.Max(rate.At(now))
+	if !from.Less(owing) {
+		return 0
+	}
+
+	micros, frac := owing.Micros-from.Micros, owing.Frac-from.Frac
+	if micros > rate.MaxProduct/f.share.Q {
+		return rate.MaxProduct / f.share.P
+	}
+
+	return (micros*f.share.Q + frac + f.share.P - 1) / f.share.P
+}
+
+// oweLocal brings the debt up to what is owed at now. It never falls, so a
+// message that was lost says the same or less than the next.
+func (l *Lease) oweLocal(now int64) {
+	if l.local.on {
+		l.debt = max(l.debt, l.local.base+l.local.owed(now))
+	}
+}
+
+// endLocal ends the local bucket; what it admitted is debt.
+func (l *Lease) endLocal(now int64) {
+	l.oweLocal(now)
+	l.local = local{}
+}

@@ -1,0 +1,286 @@
+package holder_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/leaseway/leaseway/internal/holder"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// The model: a few holders, one ledger and a network that loses, doubles,
+// reorders and delays. The dumb twin knows nothing of leases: every admission
+// goes into a bucket that drains at the rate, and it must never hold more than B.
+
+// chooser draws the model's choices: rapid, which shrinks what fails, or a plain generator, which is fast.
+type chooser interface {
+	// pick returns a number from 0 to n-1.
+	pick(label string, n int64) int64
+}
+
+type rapidChooser struct{ t *rapid.T }
+
+func (c rapidChooser) pick(label string, n int64) int64 {
+	return rapid.Int64Range(0, n-1).Draw(c.t, label)
+}
+
+type randChooser struct{ r *rand.Rand }
+
+func (c randChooser) pick(_ string, n int64) int64 { return c.r.Int64N(n) }
+
+type process struct {
+	lease       *holder.Lease
+	incarnation uint64
+	offset      int64 // its clock against the store's
+}
+
+type message struct {
+	to     int
+	inc    uint64
+	ask    ledger.Ask
+	answer ledger.Answer
+}
+
+type model struct {
+	c       chooser
+	now     int64
+	bucket  rate.Bucket
+	ttl     int64
+	ledger  ledger.State
+	holders []*process
+	seq     uint64
+	asks    []message
+	answers []message
+	twin    rate.Time
+	log     []string
+	counted map[string]bool // takes counted, by ask
+	verbose bool
+}
+
+func newModel(c chooser) *model {
+	limits := [][2]int64{{10, 1_000_000}, {1000, 1_000_000}, {7, 1_000_000}, {3, 10_000}, {999, 100_000}}
+	l := limits[c.pick("limit", int64(len(limits)))]
+	burst := []int64{10, 1, 25, 100, 1000}[c.pick("burst", 5)]
+	b, _ := rate.NewBucket(l[0], l[1], burst)
+	m := &model{
+		c: c, now: 1_000_000_000, bucket: b, ttl: []int64{20_000, 500_000}[c.pick("ttl", 2)], seq: 1,
+		counted: map[string]bool{},
+	}
+
+	for range 1 + c.pick("holders", 3) {
+		p := &process{offset: c.pick("offset", 1_000_000) - 500_000}
+		m.start(p)
+		m.holders = append(m.holders, p)
+	}
+
+	return m
+}
+
+func (m *model) start(p *process) {
+	m.seq += 1000
+	p.incarnation = m.seq
+	p.lease = &holder.Lease{}
+}
+
+func (m *model) logf(format string, args ...any) {
+	if m.verbose {
+		m.log = append(m.log, fmt.Sprintf("%9d ", m.now)+fmt.Sprintf(format, args...))
+	}
+}
+
+func (m *model) terms() ledger.Terms {
+	return ledger.Terms{Bucket: m.bucket, Version: 1, TTL: m.ttl}
+}
+
+// admit puts n tokens into the twin, and says whether they were too many.
+func (m *model) admit(n int64) error {
+	m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), n)
+
+	if full := m.bucket.Add(rate.At(m.now), m.bucket.Burst); full.Less(m.twin) {
+		return fmt.Errorf("at %d µs the twin holds more than %d\n%s", m.now, m.bucket.Burst, strings.Join(m.log, "\n"))
+	}
+
+	return nil
+}
+
+func (m *model) step() error {
+	i := m.c.pick("holder", int64(len(m.holders)))
+	p := m.holders[i]
+	local := m.now + p.offset
+
+	switch op := m.c.pick("op", 20); op {
+	case 0, 1, 2:
+		spans := []int64{0, 1, m.bucket.P/m.bucket.Q + 1, 1000, m.ttl / 3, m.ttl, m.ttl + ledger.Guard, 5 * m.ttl, m.bucket.P * m.bucket.Burst / m.bucket.Q}
+		m.now += m.c.pick("dt", spans[m.c.pick("span", int64(len(spans)))]+1)
+	case 3, 4, 5, 6, 7, 8:
+		return m.spend(p, local, 1+m.c.pick("n", min(m.bucket.Burst, 12)))
+	case 9, 10, 11:
+		m.ask(int(i), p, local)
+	case 12, 13, 14:
+		return m.carryAsk()
+	case 15, 16, 17:
+		m.carryAnswer()
+	case 18:
+		if m.c.pick("restart", 4) == 0 {
+			m.logf("holder %d restarts", i)
+			m.start(p)
+		}
+	case 19:
+		m.lose()
+	}
+
+	return nil
+}
+
+func (m *model) spend(p *process, local, n int64) error {
+	if m.c.pick("all", 3) == 0 {
+		n = max(n, p.lease.Balance())
+	}
+
+	_, v, _ := p.lease.Spend(local, n)
+	if v == holder.Turned {
+		p.lease.Turn(local, local, holder.Exact{})
+		_, v, _ = p.lease.Spend(local, n)
+	}
+
+	if v == holder.Dry {
+		p.lease.Refuse(n)
+
+		return nil
+	}
+
+	m.logf("%d spends %d", p.incarnation, n)
+
+	return m.admit(n)
+}
+
+func (m *model) ask(i int, p *process, local int64) {
+	if _, ok := p.lease.Asked(); ok {
+		p.lease.Lost()
+	}
+
+	m.seq++
+	need := holder.Need{Seq: m.seq, Holder: p.incarnation, Holders: 1, TTL: m.ttl, Return: m.c.pick("return", 6) == 0}
+
+	switch m.c.pick("need", 3) {
+	case 0:
+		need.Lease = 1 + m.c.pick("lease", m.bucket.Burst)
+	case 1:
+		need.Takes = []int64{1 + m.c.pick("take", m.bucket.Burst)}
+	}
+
+	ask := p.lease.Ask(local, holder.Exact{}, need)
+	m.logf("%d asks %+v", p.incarnation, ask)
+	m.asks = append(m.asks, message{to: i, inc: p.incarnation, ask: ask})
+}
+
+// carryAsk brings any ask of the network to the ledger, and leaves it there once in a while.
+func (m *model) carryAsk() error {
+	if len(m.asks) == 0 {
+		return nil
+	}
+
+	i := m.c.pick("ask", int64(len(m.asks)))
+	msg := m.asks[i]
+
+	if m.c.pick("double", 4) > 0 {
+		m.asks = append(m.asks[:i], m.asks[i+1:]...)
+	}
+
+	before := m.ledger.TAT
+	a := m.ledger.Apply(m.now, m.terms(), msg.ask)
+	m.logf("ledger answers %d: %+v, tat %v → %v", msg.inc, a, before, m.ledger.TAT)
+	m.answers = append(m.answers, message{to: msg.to, inc: msg.inc, answer: a})
+
+	if a.Taken == 0 {
+		return nil
+	}
+
+	// A take counts when the store took it; a second copy that was taken again counts once for the caller.
+	if id := fmt.Sprint(msg.inc, msg.ask.Seq); !m.counted[id] {
+		m.counted[id] = true
+
+		return m.admit(msg.ask.Takes[0])
+	}
+
+	return nil
+}
+
+func (m *model) carryAnswer() {
+	if len(m.answers) == 0 {
+		return
+	}
+
+	i := m.c.pick("answer", int64(len(m.answers)))
+	msg := m.answers[i]
+
+	if m.c.pick("double", 4) > 0 {
+		m.answers = append(m.answers[:i], m.answers[i+1:]...)
+	}
+
+	p := m.holders[msg.to]
+	if p.incarnation == msg.inc {
+		ok := p.lease.Hear(m.now+p.offset, msg.answer)
+		m.logf("%d hears %d: %v, balance %d", msg.inc, msg.answer.Seq, ok, p.lease.Balance())
+	}
+}
+
+func (m *model) lose() {
+	if len(m.asks) > 0 && m.c.pick("lose", 2) == 0 {
+		m.asks = m.asks[1:]
+	}
+
+	if len(m.answers) > 0 && m.c.pick("lose", 2) == 0 {
+		m.answers = m.answers[1:]
+	}
+}
+
+func TestNothingAboveTheBound(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(rapidChooser{t})
+		m.verbose = true
+
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			if err := m.step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// The same in bulk: LEASEWAY_MODEL_RUNS sets how many runs, 20,000 by default.
+func TestNothingAboveTheBoundInBulk(t *testing.T) {
+	t.Parallel()
+
+	runs := 20_000
+	if s := os.Getenv("LEASEWAY_MODEL_RUNS"); s != "" {
+		runs, _ = strconv.Atoi(s)
+	}
+
+	for seed := range uint64(runs) {
+		if err := runSeed(seed, false); err != nil {
+			t.Fatalf("seed %d: %v", seed, runSeed(seed, true))
+		}
+	}
+}
+
+func runSeed(seed uint64, verbose bool) error {
+	m := newModel(randChooser{rand.New(rand.NewPCG(seed, 1))})
+	m.verbose = verbose
+
+	for range 100 {
+		if err := m.step(); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}

@@ -1,0 +1,105 @@
+package holder_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A property that holds for broken code too proves nothing. Each mutation breaks
+// one step of the arithmetic in a copy of the source, and the model must notice.
+func TestTheModelNoticesEachMutation(t *testing.T) {
+	t.Parallel()
+
+	if testing.Short() {
+		t.Skip("-short: builds the tests once for each mutation")
+	}
+
+	type edit struct{ file, old, new string }
+
+	const ledgerGo, askGo, leaseGo, markGo = "../ledger/ledger.go", "ask.go", "lease.go", "mark.go"
+
+	for name, edits := range map[string][]edit{
+		"no lift": {{
+			ledgerGo, "func (s *State) lift(at, n int64) { s.TAT = s.TAT.Max(s.after(rate.At(at), n)) }",
+			"func (s *State) lift(_, _ int64) {}",
+		}},
+		"a take inside G": {{ledgerGo, "l.Granted += leased\n", "l.Granted += leased + used\n"}},
+		"an identity that survives a restart": {
+			{ledgerGo, "if i >= 0 && s.Leases[i].ID != ask.Lease {", "if i >= 0 && false {"},
+			{"model_test.go", "p.incarnation = m.seq\n", "p.incarnation = max(p.incarnation, 7)\n"},
+		},
+		"the TTL counted from the answer":       {{askGo, "l.until = sent.at + a.Terms.TTL", "l.until = now + a.Terms.TTL"}},
+		"the TTL not looked at after an answer": {{askGo, "\tl.tick.Store(0) // the next spend looks", "\t// the next spend looks"}},
+		"an unknown lease's S believed":         {{ledgerGo, "\t\task.Spent = 0\n", ""}, {ledgerGo, "ask.RaiseTo -= ask.Spent //", "//"}},
+		"a negative grant": {
+			{ledgerGo, "leased := max(0, min(", "leased := (min("},
+			{ledgerGo, "avail := b.Avail(s.Now, s.TAT)\n", "avail := b.Avail(s.Now, s.TAT) - 3\n"},
+		},
+		"an older ask is applied":                  {{ledgerGo, "if ask.Seq < s.Leases[i].Seq {", "if false {"}, {ledgerGo, "ask.Seq <= s.Leases[i].Seq", "ask.Seq == s.Leases[i].Seq"}},
+		"a doubled ask is applied":                 {{ledgerGo, "ask.Seq <= s.Leases[i].Seq", "ask.Seq < s.Leases[i].Seq"}},
+		"an expired lease is dropped as unspent":   {{ledgerGo, "\ts.lift(at, s.Outstanding())\n", ""}},
+		"a lease outlives its TTL":                 {{leaseGo, "if l.until != 0 && now >= l.until {", "if false {"}},
+		"spending began to refill before it did":   {{markGo, "ticks.After(m.tick), m.sentBase-m.first", "ticks.After(m.tick), m.sentBase-m.first-1"}},
+		"only the spends since the ask are marked": {{markGo, "m.before.raise(m.rebased(b))", "_ = m.rebased(b)"}},
+		"a return that is spent as well":           {{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}},
+		"fallback debt is never charged":           {{ledgerGo, "s.TAT = s.after(s.TAT, more)", "_ = more"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			dir := t.TempDir()
+			overlay := map[string]map[string]string{"Replace": {}}
+
+			for i, e := range edits {
+				path, err := filepath.Abs(e.file)
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				from := path
+				if done, ok := overlay["Replace"][path]; ok {
+					from = done
+				}
+
+				src, err := os.ReadFile(from)
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				if n := strings.Count(string(src), e.old); n != 1 {
+					t.Fatalf("%s: %q stands there %d times, not once: mend the mutation", e.file, e.old, n)
+				}
+
+				to := filepath.Join(dir, string(rune('a'+i))+filepath.Base(path))
+				if err := os.WriteFile(to, []byte(strings.Replace(string(src), e.old, e.new, 1)), 0o600); err != nil {
+					t.Fatal(err)
+				}
+
+				overlay["Replace"][path] = to
+			}
+
+			j, _ := json.Marshal(overlay)
+
+			list := filepath.Join(dir, "overlay.json")
+			if err := os.WriteFile(list, j, 0o600); err != nil {
+				t.Fatal(err)
+			}
+
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", list, "-run", "TestNothingAboveTheBoundInBulk|TestDebtCovers", ".")
+			cmd.Env = append(os.Environ(), "LEASEWAY_MODEL_RUNS=400000")
+			out, err := cmd.CombinedOutput()
+
+			if err == nil {
+				t.Fatalf("the model admits it")
+			}
+
+			if !strings.Contains(string(out), "the twin holds more than") {
+				t.Fatalf("the mutation does not run: %s", out)
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package holder
+
+// Verdict is what the balance says to one request.
+type Verdict uint8
+
+const (
+	// Turned: a new tick has begun; take the lock, call Turn, and spend again.
+	Turned Verdict = iota
+	// Spent: the request is admitted.
+	Spent
+	// SpentLow: it is admitted, and a refill should be on its way.
+	SpentLow
+	// Dry: the balance does not cover it.
+	Dry
+)
+
+// clockEvery is how many tokens are spent between two looks at the real clock.
+const clockEvery = 64
+
+// Spend takes n tokens from the balance if it covers them, and returns what is
+// left. It takes no lock and reads no clock: tick is that of a coarse one.
+// look asks the caller to read the real one now and then.
+func (l *Lease) Spend(tick, n int64) (left int64, v Verdict, look bool) {
+	if l.tick.Load() != tick {
+		return 0, Turned, false
+	}
+
+	for {
+		b := l.balance.Load()
+		if b < n {
+			return b, Dry, false
+		}
+
+		if l.balance.CompareAndSwap(b, b-n) {
+			v = Spent
+			if b-n < l.low.Load() {
+				v = SpentLow
+			}
+
+			return b - n, v, b/clockEvery != (b-n)/clockEvery
+		}
+	}
+}
+
+// Reserve is Spend for a request that needs several rules to agree: the tokens
+// leave the balance but count as spent only after Commit. Spent reads the
+// balance first, so it can miss a reservation that begins, never count one as spent.
+func (l *Lease) Reserve(tick, n int64) (left int64, v Verdict, look bool) {
+	l.reserved.Add(n)
+
+	left, v, look = l.Spend(tick, n)
+	if v != Spent && v != SpentLow {
+		l.reserved.Add(-n)
+	}
+
+	return left, v, look
+}
+
+// Commit makes a reservation of n tokens a spending.
+func (l *Lease) Commit(n int64) { l.reserved.Add(-n) }
+
+// Cancel puts a reservation of n tokens back; under the lock.
+func (l *Lease) Cancel(n int64) {
+	l.reserved.Add(-n)
+	l.balance.Add(n)
+}
+
+// Denied reports whether a request for n tokens is denied from memory at now:
+// the store had too little when it was last asked, and asking again is useless
+// until the instant that is returned. Without the lock.
+func (l *Lease) Denied(now, n int64) (till int64, denied bool) {
+	till = l.denyTill.Load()
+
+	return till, now < till && n > l.balance.Load()+l.denyOver.Load()
+}
+
+// Refuse counts n tokens of demand that was not met, which the next ask's size
+// takes into account. Without the lock.
+func (l *Lease) Refuse(n int64) { l.refused.Add(n) }
+
+// Refund takes back n tokens that were spent under the lease id that the
+// decision was charged to. What no ask reported yet goes back into the balance;
+// the rest is credited by the ledger with the next ask. Returned: whether one is needed.
+func (l *Lease) Refund(id uint64, n int64) (ask bool) {
+	unreported := l.Spent() - max(l.heard.spent, l.sent.spent)
+	if id != 0 && id == l.id && l.sent.seq == 0 && unreported >= n {
+		l.balance.Add(n)
+
+		return false
+	}
+
+	l.debt -= n
+	l.denyTill.Store(0)
+
+	return true
+}
+
+// ID returns the lease that spending is charged to now, 0 for none.
+func (l *Lease) ID() uint64 { return l.id }

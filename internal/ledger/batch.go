@@ -1,0 +1,47 @@
+package ledger
+
+// Batch is one call from a holder to a coordinator: asks about many keys.
+type Batch struct {
+	Holder  uint64 // incarnation
+	Name    string // the holder's configured name
+	Seq     uint64 // of every ask in it
+	Version uint64 // of the rule set that the holder runs
+	Asks    []KeyAsk
+}
+
+// KeyAsk is an ask about one key of one rule.
+type KeyAsk struct {
+	Rule string
+	Key  string // any bytes
+	Ask  Ask
+}
+
+// Answers is the coordinator's reply to a batch, with one entry for each ask, in order.
+type Answers struct {
+	Store   uint64 // id of the store that the ledgers live in
+	Live    int64  // holders that live in the fleet, the asker included
+	Version uint64 // of the rule set that the coordinator runs
+	Keys    []KeyAnswer
+}
+
+// KeyAnswer is what became of one ask.
+type KeyAnswer struct {
+	Code   KeyCode
+	Answer Answer // when Code is KeyOK
+}
+
+// KeyCode says whether a key's ask reached its ledger.
+type KeyCode uint8
+
+const (
+	// KeyOK: the ledger answered.
+	KeyOK KeyCode = iota
+	// KeyUnknownRule: the coordinator has no such rule.
+	KeyUnknownRule
+	// KeyBehind: the holder runs newer rules than the coordinator.
+	KeyBehind
+	// KeyUnavailable: the store did not answer for this key in time.
+	KeyUnavailable
+	// KeyInvalid: the ask's numbers are out of bounds.
+	KeyInvalid
+)
