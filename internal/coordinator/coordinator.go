@@ -1,0 +1,195 @@
+// Package coordinator grants leases: it finds the rule that an ask is about,
+// hands the ask to the store under that rule's terms, and passes the rules in
+// force on to holders.
+//
+//	holders ──Acquire──▶ bounds ──▶ rule and override ──▶ store (atomic, its own time)
+//	   ▲                                   ▲
+//	   └───────Watch────── Book ◀──Apply───┘── file, rule store, caller
+//
+// It keeps no count of its own: everything that must be exact is in the store, so
+// any number of coordinators can stand before one store and any of them can stop.
+// What it remembers is the present rules (Book) and who has asked lately (presence).
+//
+// Its neighbours are store and ledger below, and rpc (the same calls over a
+// network) and the SDK above, which sees a Coordinator as its Source.
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/store"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Config says what a Coordinator works with.
+type Config struct {
+	// Store keeps the ledgers. Required.
+	Store store.Store
+	// Book has the rules in force. Required.
+	Book *Book
+	// Beat is the time between two notes to the store of who lives; 2 s by default.
+	Beat time.Duration
+	// Logger hears of recovered panics and of beats that fail; silent by default.
+	Logger *slog.Logger
+}
+
+// Coordinator answers batches of asks and passes on rules. It is safe for concurrent use.
+type Coordinator struct {
+	store    store.Store
+	book     *Book
+	logger   *slog.Logger
+	beat     time.Duration
+	presence *presence
+	counts   counts
+}
+
+// New returns a Coordinator, or an error that names what config lacks. It
+// answers at once; Run keeps the count of live holders fresh.
+func New(config Config) (*Coordinator, error) {
+	switch {
+	case config.Store == nil:
+		return nil, errors.New("coordinator: Config.Store is missing (pass a store, such as memory.New)")
+	case config.Book == nil:
+		return nil, errors.New("coordinator: Config.Book is missing (pass NewBook(nil))")
+	case config.Beat < 0:
+		return nil, fmt.Errorf("coordinator: Config.Beat is %v (leave it 0 for 2s)", config.Beat)
+	case config.Beat == 0:
+		config.Beat = 2 * time.Second
+	}
+
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+
+	return &Coordinator{
+		store: config.Store, book: config.Book, logger: config.Logger, beat: config.Beat,
+		presence: newPresence(config.Store, time.Now),
+	}, nil
+}
+
+// Run tells the store which holders live, every Config.Beat, until ctx ends, and then returns ctx's error.
+func (c *Coordinator) Run(ctx context.Context) error {
+	ticker := time.NewTicker(c.beat)
+	defer ticker.Stop()
+
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+			if err := c.presence.beat(ctx); err != nil && ctx.Err() == nil {
+				c.rarely("the store did not take the note of who lives", "error", err)
+			}
+		}
+	}
+}
+
+// Acquire applies a batch of asks, each to its own ledger, and returns an answer
+// for each, in order. The batch is not changed. An error means that the batch as
+// a whole cannot be read, or that a bug was hit: nothing is known of any ask.
+func (c *Coordinator) Acquire(ctx context.Context, batch *ledger.Batch) (answers *ledger.Answers, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.counts.panics.Add(1)
+			c.rarely("a panic was recovered", "panic", p, "stack", string(debug.Stack()))
+			answers, err = nil, fmt.Errorf("coordinator: a panic was recovered: %v", p)
+		}
+	}()
+
+	if err := checkBatch(batch); err != nil {
+		return nil, err
+	}
+
+	c.counts.acquires.Add(1)
+	c.counts.asks.Add(int64(len(batch.Asks)))
+
+	answers = &ledger.Answers{Keys: make([]ledger.KeyAnswer, len(batch.Asks))}
+	edition := c.book.now()
+
+	if batch.Version > edition.set.Version {
+		c.book.Raise(batch.Version) // its next batch finds newer rules here
+		fill(answers.Keys, ledger.KeyBehind)
+	} else {
+		c.apply(ctx, edition, batch, answers.Keys)
+	}
+
+	answers.Live = c.presence.see(ctx, batch.Holder)
+	answers.Store = c.store.ID()
+	answers.Version = edition.set.Version
+	c.counts.codes(answers.Keys)
+
+	return answers, nil
+}
+
+// Watch calls apply with the rules in force, unless the holder knows them, and
+// with every newer set, until ctx ends; then it returns ctx's error. A watcher
+// that is slow gets only the newest. A set that apply refuses is not offered again.
+func (c *Coordinator) Watch(ctx context.Context, known uint64, apply func(*rule.Set) error) error {
+	c.counts.watchers.Add(1)
+	defer c.counts.watchers.Add(-1)
+
+	return c.book.Watch(ctx, known, apply)
+}
+
+// apply sends to the store what it should decide, and fills in the answers.
+func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger.Batch, answers []ledger.KeyAnswer) {
+	ops := make([]store.Op, 0, len(batch.Asks))
+	index := make([]int, 0, len(batch.Asks)) // of the ask that an op is for
+
+	for i := range batch.Asks {
+		asked := &batch.Asks[i]
+
+		terms, code := edition.terms(asked)
+		if code != ledger.KeyOK {
+			answers[i].Code = code
+
+			continue
+		}
+
+		ask := asked.Ask
+		ask.Holder, ask.Seq = batch.Holder, batch.Seq
+		ask.Lag = max(-maxLag, min(ask.Lag, maxLag))
+
+		ops = append(ops, store.Op{Key: store.Key{Rule: asked.Rule, Key: asked.Key}, Terms: terms, Ask: ask})
+		index = append(index, i)
+	}
+
+	if len(ops) == 0 {
+		return
+	}
+
+	results := make([]store.Result, len(ops))
+	c.store.Apply(ctx, ops, results)
+
+	for k := range results {
+		answer := &answers[index[k]]
+
+		if err := results[k].Err; err != nil {
+			answer.Code = ledger.KeyUnavailable
+			c.rarely("the store did not answer", "error", err)
+
+			continue
+		}
+
+		answer.Answer = results[k].Answer
+	}
+}
+
+func fill(answers []ledger.KeyAnswer, code ledger.KeyCode) {
+	for i := range answers {
+		answers[i].Code = code
+	}
+}
+
+// rarely logs, once in a while: what fails at all can fail with every call.
+func (c *Coordinator) rarely(message string, attributes ...any) {
+	if c.counts.mayLog(time.Now()) {
+		c.logger.Error(message, attributes...) //nolint:sloglint // both parts are fixed at each call
+	}
+}

@@ -1,0 +1,104 @@
+package coordinator
+
+import (
+	"fmt"
+
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// An edition is one numbered rule set with the terms of its rules worked out. It
+// never changes, but for what it remembers of overrides.
+type edition struct {
+	set   *rule.Set
+	rules map[string]*ruleTerms
+	done  chan struct{} // closed when a newer one has come
+}
+
+// ruleTerms are the terms under which a rule's keys are charged.
+type ruleTerms struct {
+	rule      *rule.Rule
+	own       ledger.Terms
+	overrides *xsync.Map[rule.Quota, ledger.Terms] // filled as keys are asked for; never more than the rule has overrides
+}
+
+// newEdition works out the terms of a numbered set. The error names the rule
+// whose numbers no bucket can count.
+func newEdition(set *rule.Set) (*edition, error) {
+	e := &edition{set: set, rules: make(map[string]*ruleTerms, len(set.Rules)), done: make(chan struct{})}
+
+	for _, r := range set.Rules {
+		t := &ruleTerms{rule: r}
+
+		if !r.Block {
+			own, err := termsOf(r, rule.Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst, LeaseTTL: r.LeaseTTL})
+			if err != nil {
+				return nil, fmt.Errorf("rule %s: %w (change its limit, window or burst)", r.ID, err)
+			}
+
+			t.own = own
+		}
+
+		if len(r.Overrides) > 0 {
+			t.overrides = xsync.NewMap[rule.Quota, ledger.Terms]()
+		}
+
+		e.rules[r.ID] = t
+	}
+
+	return e, nil
+}
+
+// terms returns what an ask's key is charged under, or why it cannot be asked for.
+func (e *edition) terms(asked *ledger.KeyAsk) (ledger.Terms, ledger.KeyCode) {
+	if !inBounds(asked) {
+		return ledger.Terms{}, ledger.KeyInvalid
+	}
+
+	t, ok := e.rules[asked.Rule]
+	if !ok {
+		return ledger.Terms{}, ledger.KeyUnknownRule
+	}
+
+	if t.overrides != nil {
+		if quota := t.rule.Quota([]byte(asked.Key)); quota.Overridden {
+			return t.override(quota)
+		}
+	}
+
+	if t.own.Bucket.Burst == 0 {
+		return ledger.Terms{}, ledger.KeyInvalid // blocked: holders refuse by themselves, there is no ledger
+	}
+
+	return t.own, ledger.KeyOK
+}
+
+// override returns the terms of one override's quota.
+func (t *ruleTerms) override(quota rule.Quota) (ledger.Terms, ledger.KeyCode) {
+	if terms, ok := t.overrides.Load(quota); ok {
+		return terms, ledger.KeyOK
+	}
+
+	terms, err := termsOf(t.rule, quota)
+	if err != nil {
+		return ledger.Terms{}, ledger.KeyInvalid // blocked as well, or what rule.Parse refuses
+	}
+
+	t.overrides.Store(quota, terms)
+
+	return terms, ledger.KeyOK
+}
+
+// termsOf turns a quota into terms. The revision stays 0: overrides in the
+// document move the rule's version when they change, so versions order them too.
+func termsOf(r *rule.Rule, quota rule.Quota) (ledger.Terms, error) {
+	bucket, err := rate.NewBucket(quota.Limit, quota.Window.Microseconds(), quota.Burst)
+	if err != nil {
+		return ledger.Terms{}, err
+	}
+
+	return ledger.Terms{Bucket: bucket, Version: r.Version, TTL: quota.LeaseTTL.Microseconds()}, nil
+}
