@@ -1,0 +1,117 @@
+package memory
+
+import (
+	"math"
+
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+const (
+	sweepSlots     = 256 // that one step of the sweep looks at, in one shard
+	sweepStretches = 8   // steps at once while there is much to drop
+	sampleKeys     = 16  // that compete to be evicted
+	sampleSlots    = 256 // that are looked at for them
+)
+
+// sweep drops what says nothing from the next stretch of slots, and reports
+// whether that was more than a quarter of them.
+func (sh *shard) sweep(now int64) (more bool) {
+	now = max(sh.last, now)
+	dropped := 0
+
+	for range min(sweepSlots, len(sh.table.slots)) {
+		if sh.hand >= len(sh.table.slots) {
+			sh.hand = 0
+		}
+
+		switch r := &sh.table.slots[sh.hand]; {
+		case r.empty():
+			sh.hand++
+		case sh.expire(sh.hand, now):
+			sh.drop(sh.hand) // another may have moved up: look at the slot again
+			dropped++
+		default:
+			if r.held() {
+				sh.settle(sh.hand, now)
+			}
+
+			sh.hand++
+		}
+	}
+
+	sh.table.trim()
+
+	return dropped > sweepSlots/4
+}
+
+// makeRoom evicts one of the records near the place where id will be, which the
+// seed makes a place that nobody can choose: one that says nothing, else the one
+// that would be full first, else, if all have leases, the same of those. Who
+// floods the store with keys so evicts his own, which have just begun to spend.
+func (sh *shard) makeRoom(now int64, id keyID) {
+	slot, seen := sh.table.home(id), 0
+	victim, held, least := -1, true, rate.At(math.MaxInt64)
+
+	for range min(sampleSlots, len(sh.table.slots)) {
+		if r := &sh.table.slots[slot]; !r.empty() {
+			if sh.expire(slot, now) {
+				sh.drop(slot)
+
+				return
+			}
+
+			if r.held() {
+				sh.settle(slot, now)
+			}
+
+			tat := sh.tat(r)
+			if better := held && !r.held() || held == r.held() && tat.Less(least); better {
+				victim, held, least = slot, r.held(), tat
+			}
+
+			if seen++; seen >= sampleKeys && !held {
+				break
+			}
+		}
+
+		slot = sh.table.next(slot)
+	}
+
+	if victim >= 0 {
+		sh.evict(now, victim)
+	}
+}
+
+func (sh *shard) tat(r *record) rate.Time {
+	if r.held() {
+		return sh.held.at(r.index()).TAT
+	}
+
+	return r.tat()
+}
+
+// evict drops a ledger that still says something, and counts what is forgotten with it.
+func (sh *shard) evict(now int64, slot int) {
+	r := &sh.table.slots[slot]
+	bucket := sh.bucket(r)
+
+	sh.counts.evicted++
+
+	if bucket.Avail(now, sh.tat(r)) == 0 {
+		sh.counts.overLimit++
+	}
+
+	if r.held() {
+		sh.counts.evictedHeld++
+	}
+
+	sh.drop(slot)
+}
+
+func (sh *shard) bucket(r *record) rate.Bucket {
+	if r.held() {
+		return sh.held.at(r.index()).Terms.Bucket
+	}
+
+	return sh.terms.at(r.ref()).Bucket
+}

@@ -1,0 +1,178 @@
+package memory
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/store"
+)
+
+// A shard is a part of the keys behind one lock.
+type shard struct {
+	mu     sync.Mutex
+	closed bool
+	table  table
+	limit  int // of records
+	last   int64
+	ops    uint64
+	hand   int // the slot that is swept next
+	terms  *termsTable
+	held   heldLedgers
+	counts counts
+
+	desk   ledger.State // where a ledger at rest is worked on
+	leases []ledger.Lease
+}
+
+// visit is an op on its way to a ledger.
+type visit struct {
+	op   *store.Op
+	loss int64 // see Store
+}
+
+// apply handles one op on the ledger of id. Its time is now, or that of an op
+// which was faster: what one ledger sees never steps back.
+func (sh *shard) apply(now int64, id keyID, v visit) ledger.Answer {
+	sh.last = max(sh.last, now)
+	now = sh.last
+
+	slot, found := sh.table.find(id)
+	if found && sh.table.slots[slot].held() {
+		s := sh.held.at(sh.table.slots[slot].index())
+		answer := sh.count(s, now, v.op)
+		sh.settle(slot, now)
+
+		return answer
+	}
+
+	s := &sh.desk
+	*s = ledger.State{Leases: sh.leases[:0]}
+
+	switch {
+	case found:
+		sh.read(slot, s)
+	case v.loss != 0:
+		s.Begin(v.op.Terms, v.loss)
+	}
+
+	answer := sh.count(s, now, v.op)
+	sh.leases = s.Leases[:0]
+
+	switch {
+	case found:
+		sh.write(slot, now, s)
+	case !s.Idle(now):
+		sh.add(now, id, s)
+	}
+
+	return answer
+}
+
+// count applies op and keeps count of the leases.
+func (sh *shard) count(s *ledger.State, now int64, op *store.Op) ledger.Answer {
+	before := len(s.Leases)
+	answer := s.Apply(now, op.Terms, op.Ask)
+	s.TAT = clamp(s.TAT)
+	sh.counts.leases += int64(len(s.Leases) - before)
+
+	return answer
+}
+
+// read puts the ledger at rest in slot into s.
+func (sh *shard) read(slot int, s *ledger.State) {
+	r := &sh.table.slots[slot]
+	s.TAT = r.tat()
+	s.Terms = *sh.terms.at(r.ref())
+	s.Now = sh.last
+}
+
+// write puts s back into slot, where a ledger at rest was.
+func (sh *shard) write(slot int, now int64, s *ledger.State) {
+	r := &sh.table.slots[slot]
+	ref := r.ref()
+
+	switch {
+	case s.Idle(now):
+		sh.drop(slot)
+	case len(s.Leases) == 0 && s.Terms == *sh.terms.at(ref):
+		*r = restRecord(r.id, s.TAT, ref)
+	default:
+		*r = sh.record(r.id, s)
+		sh.terms.release(ref)
+	}
+}
+
+// add makes a record of s for a key that has none, and room for it if need be.
+func (sh *shard) add(now int64, id keyID, s *ledger.State) {
+	if sh.table.used >= sh.limit {
+		sh.makeRoom(now, id)
+	}
+
+	sh.table.insert(sh.record(id, s))
+}
+
+// record returns a new record of s, which it copies.
+func (sh *shard) record(id keyID, s *ledger.State) record {
+	if len(s.Leases) == 0 {
+		return restRecord(id, s.TAT, sh.terms.acquire(s.Terms))
+	}
+
+	kept := *s
+	kept.Leases = slices.Clone(s.Leases)
+
+	return heldRecord(id, sh.held.add(&kept))
+}
+
+// settle puts the held ledger in slot to rest once its last lease is gone, and
+// drops it if it says nothing then.
+func (sh *shard) settle(slot int, now int64) {
+	r := &sh.table.slots[slot]
+	s := sh.held.at(r.index())
+
+	switch {
+	case len(s.Leases) > 0:
+	case s.Idle(now):
+		sh.drop(slot)
+	default:
+		sh.held.remove(r.index())
+		*r = restRecord(r.id, s.TAT, sh.terms.acquire(s.Terms))
+	}
+}
+
+// drop forgets the ledger in slot.
+func (sh *shard) drop(slot int) {
+	r := &sh.table.slots[slot]
+
+	if r.held() {
+		sh.counts.leases -= int64(len(sh.held.at(r.index()).Leases))
+		sh.held.remove(r.index())
+	} else {
+		sh.terms.release(r.ref())
+	}
+
+	sh.table.remove(slot)
+}
+
+// expire brings the ledger in slot to now, and reports whether it says nothing then.
+func (sh *shard) expire(slot int, now int64) (idle bool) {
+	r := &sh.table.slots[slot]
+	if !r.held() {
+		return !rate.At(now).Less(r.tat())
+	}
+
+	s := sh.held.at(r.index())
+	before := len(s.Leases)
+	s.Expire(now)
+	sh.counts.leases += int64(len(s.Leases) - before)
+
+	return s.Idle(now)
+}
+
+func (sh *shard) close() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+
+	sh.closed = true
+}
