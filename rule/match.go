@@ -1,6 +1,10 @@
 package rule
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Match is a rule that a request is subject to.
 type Match struct {
@@ -9,4 +13,152 @@ type Match struct {
 	Index int
 }
 
-func byIndex(a, b Match) int { return cmp.Compare(a.Index, b.Index) }
+// Match finds the rules that req is subject to, in document order; rules that are off never match. It reuses buf's memory,
+// from its start, and does not allocate when that is enough and the path is clean.
+func (s *Set) Match(req *Request, buf []Match) []Match {
+	m := matching{set: s, req: req, bit: methodBit(req.Method), found: buf[:0]}
+	x := s.index
+	m.candidates(x.always)
+	if x.exact != nil || x.folded != nil {
+		clean, slash := cleanPath(req.Path)
+		m.slash = slash
+		if x.exact != nil {
+			m.walk(x.exact, clean)
+		}
+		if x.folded != nil {
+			m.walk(x.folded, strings.ToLower(clean))
+		}
+	}
+	for i := range x.descriptors {
+		m.candidates(x.descriptors[i].byValue[req.Descriptors[x.descriptors[i].name]])
+	}
+	for i := range x.headers {
+		for _, value := range req.Headers[x.headers[i].name] {
+			m.candidates(x.headers[i].byValue[value])
+		}
+	}
+	if x.hosts != nil {
+		m.candidates(x.hosts[strings.ToLower(hostname(req.Host))])
+	}
+	return m.inOrder()
+}
+
+// matching is one Match under way.
+type matching struct {
+	set   *Set
+	req   *Request
+	bit   uint16
+	slash bool // the path ended in a slash
+	mixed bool // found is out of order, or has a rule twice
+	found []Match
+}
+
+// candidates keeps those rules that agree in all but what they were found by.
+func (m *matching) candidates(rules []int) {
+	for _, i := range rules {
+		m.try(i)
+	}
+}
+
+func (m *matching) try(i int) {
+	r := m.set.Rules[i]
+	if !r.Scope.agrees(m.req, m.bit) {
+		return
+	}
+	if n := len(m.found); n > 0 && m.found[n-1].Index >= i {
+		m.mixed = true
+	}
+	m.found = append(m.found, Match{Rule: r, Index: i})
+}
+
+// endings keeps those rules whose pattern ends here.
+func (m *matching) endings(ends []ending) {
+	for _, e := range ends {
+		if !e.strict || e.slash == m.slash {
+			m.try(e.rule)
+		}
+	}
+}
+
+// walk follows a clean path down a tree of patterns: by its literal segments and by the free ones.
+func (m *matching) walk(n *pathNode, clean string) {
+	for {
+		m.candidates(n.subtree)
+		if clean == "" {
+			m.endings(n.ends)
+			return
+		}
+		var part string
+		part, clean = firstSegment(clean)
+		next := n.child(part)
+		switch {
+		case n.free == nil && next == nil:
+			return
+		case next == nil:
+			next = n.free
+		case n.free != nil:
+			m.walk(n.free, clean)
+		}
+		n = next
+	}
+}
+
+// inOrder gives what was found, each rule once, in document order.
+func (m *matching) inOrder() []Match {
+	if !m.mixed {
+		return m.found
+	}
+	slices.SortFunc(m.found, func(a, b Match) int { return cmp.Compare(a.Index, b.Index) })
+	return slices.CompactFunc(m.found, func(a, b Match) bool { return a.Index == b.Index })
+}
+
+// agrees says whether all of a scope but its paths agrees with a request.
+func (s *Scope) agrees(req *Request, bit uint16) bool {
+	return s.methods.has(req.Method, bit) &&
+		(len(s.Hosts) == 0 || s.hasHost(hostname(req.Host))) &&
+		(len(s.Headers) == 0 || s.hasHeaders(req.Headers)) &&
+		(len(s.Descriptors) == 0 || s.hasDescriptors(req.Descriptors))
+}
+
+func (s *Scope) hasHost(host string) bool {
+	for _, want := range s.Hosts {
+		if suffix, wild := strings.CutPrefix(want, "*"); wild {
+			cut := len(host) - len(suffix)
+			if cut > 0 && strings.EqualFold(host[cut:], suffix) {
+				return true
+			}
+		} else if strings.EqualFold(host, want) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Scope) hasHeaders(headers map[string][]string) bool {
+	for i := range s.Headers {
+		if !slices.ContainsFunc(headers[s.Headers[i].Name], func(v string) bool { return slices.Contains(s.Headers[i].Values, v) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Scope) hasDescriptors(descriptors map[string]string) bool {
+	for i := range s.Descriptors {
+		if v, ok := descriptors[s.Descriptors[i].Name]; !ok || !slices.Contains(s.Descriptors[i].Values, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// hostname is a Host without its port, and without the dot that may end a full name.
+func hostname(host string) string {
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && strings.IndexByte(host[colon:], ']') < 0 {
+		// An IPv6 address without brackets has more than one colon, and no port.
+		if strings.IndexByte(host, ':') == colon || host[0] == '[' {
+			host = host[:colon]
+		}
+	}
+	return strings.TrimSuffix(host, ".")
+}

@@ -1,29 +1,62 @@
-// Package rule is the rule document.
+// Package rule is the rule document: it parses and checks what owners write, matches a request to the rules that it is
+// subject to, and builds the keys whose budgets the request spends.
+//
+// A document is YAML or JSON. Parse reads it into a Set, which never changes; a change is another Set of a higher version:
+//
+//	document ──Parse──▶ Set ──Next(prev, version)──▶ Set, numbered ──Marshal──▶ holders, disk ──Parse──▶ the same Set
+//	                     │
+//	        Request ──Match──▶ []Match ──AppendKey──▶ key ──Quota──▶ limit, window, burst of that key
+//
+// The package is pure: no clock, no I/O, no state of its own. Its neighbours are internal/rate below, which says what a bucket
+// can count exactly, and the SDK, the coordinator and the doors above.
 package rule
+
+import "slices"
 
 // Set is a parsed, validated, immutable rule document.
 type Set struct {
-	// Version is the set's number; it only moves forward.
+	// Version is the set's number, which only moves forward; 0 when nobody numbered it.
 	Version uint64
 	// Rules are in document order.
 	Rules []*Rule
 	// Identity says where doors find a request's user and API key.
 	Identity Identity
 
-	byID map[string]*Rule
+	byID  map[string]*Rule
+	index *index
 }
 
-// Parse reads a rule document in YAML or JSON; name stands for it in errors. The error is an Errors with everything that is wrong.
-func Parse(name string, src []byte) (*Set, error) { return &Set{Identity: defaultIdentity()}, nil }
+// newSet compiles checked rules into a set.
+func newSet(version uint64, rules []*Rule, identity Identity) *Set {
+	s := &Set{Version: version, Rules: rules, Identity: identity, index: newIndex(rules)}
+	s.nameRules()
+	return s
+}
 
-// Marshal gives the document in canonical JSON.
-func (s *Set) Marshal() []byte { return nil }
+func (s *Set) nameRules() {
+	s.byID = make(map[string]*Rule, len(s.Rules))
+	for _, r := range s.Rules {
+		s.byID[r.ID] = r
+	}
+}
 
 // Rule finds a rule by its id; nil when there is none.
 func (s *Set) Rule(id string) *Rule { return s.byID[id] }
 
-// Next is s as the given version: rules that do what they did in prev keep their version there, others get the new one.
-func (s *Set) Next(prev *Set, version uint64) *Set { return s }
-
-// Match finds the rules that req is subject to, in document order.
-func (s *Set) Match(req *Request, buf []Match) []Match { return buf[:0] }
+// Next is s under the given version: a rule that does what it did in prev keeps its version there, whatever its description
+// says, and every other rule gets the new one. A nil prev has no rules.
+func (s *Set) Next(prev *Set, version uint64) *Set {
+	next := &Set{Version: version, Identity: s.Identity, index: s.index, Rules: slices.Clone(s.Rules)}
+	for i, r := range s.Rules {
+		numbered := *r
+		numbered.Version = version
+		if prev != nil {
+			if old := prev.Rule(r.ID); old != nil && old.doesAs(r) {
+				numbered.Version = old.Version
+			}
+		}
+		next.Rules[i] = &numbered
+	}
+	next.nameRules()
+	return next
+}

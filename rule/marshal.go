@@ -1,0 +1,234 @@
+package rule
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The canonical document: what a rule leaves to its default is left out, names are in one order, and one set has one text.
+type (
+	setDocument struct {
+		Version  uint64            `json:"version,omitempty"`
+		Identity *identityDocument `json:"identity,omitempty"`
+		Rules    []ruleDocument    `json:"rules"`
+	}
+	identityDocument struct {
+		APIKey []string      `json:"apikey"`
+		User   *userDocument `json:"user,omitempty"`
+	}
+	userDocument struct {
+		Header  string `json:"header"`
+		Trusted bool   `json:"trusted,omitempty"`
+	}
+	ruleDocument struct {
+		ID            string             `json:"id"`
+		Version       uint64             `json:"version,omitempty"`
+		Description   string             `json:"description,omitempty"`
+		Scope         *scopeDocument     `json:"scope,omitempty"`
+		PathCase      string             `json:"pathCase,omitempty"`
+		TrailingSlash string             `json:"trailingSlash,omitempty"`
+		KeyBy         []string           `json:"keyBy,omitempty"`
+		Normalize     []string           `json:"normalize,omitempty"`
+		IPv6Prefix    int                `json:"ipv6Prefix,omitempty"`
+		Missing       string             `json:"missing,omitempty"`
+		Secret        bool               `json:"secret,omitempty"`
+		Limit         int64              `json:"limit,omitempty"`
+		Window        string             `json:"window,omitempty"`
+		Burst         int64              `json:"burst,omitempty"`
+		Block         bool               `json:"block,omitempty"`
+		Cost          any                `json:"cost,omitempty"`
+		Mode          string             `json:"mode,omitempty"`
+		OnUnavailable string             `json:"onUnavailable,omitempty"`
+		Fallback      *quotaDocument     `json:"fallback,omitempty"`
+		Lease         *leaseDocument     `json:"lease,omitempty"`
+		Slack         int64              `json:"slack,omitempty"`
+		Overrides     []overrideDocument `json:"overrides,omitempty"`
+	}
+	scopeDocument struct {
+		Paths       []string            `json:"paths,omitempty"`
+		Methods     []string            `json:"methods,omitempty"`
+		Hosts       []string            `json:"hosts,omitempty"`
+		Headers     map[string][]string `json:"headers,omitempty"`
+		Descriptors map[string][]string `json:"descriptors,omitempty"`
+	}
+	quotaDocument struct {
+		Limit  int64  `json:"limit,omitempty"`
+		Window string `json:"window,omitempty"`
+		Burst  int64  `json:"burst,omitempty"`
+	}
+	leaseDocument struct {
+		TTL string `json:"ttl"`
+	}
+	overrideDocument struct {
+		Key string `json:"key"`
+		quotaDocument
+		Lease *leaseDocument `json:"lease,omitempty"`
+	}
+)
+
+// Marshal gives the document in canonical JSON, versions included: Parse makes an equal set of it.
+func (s *Set) Marshal() []byte {
+	doc := setDocument{Version: s.Version, Rules: make([]ruleDocument, len(s.Rules))}
+	if usual := defaultIdentity(); !slices.Equal(s.Identity.APIKey, usual.APIKey) || s.Identity.User != usual.User {
+		doc.Identity = s.Identity.document()
+	}
+	for i, r := range s.Rules {
+		doc.Rules[i] = r.document()
+	}
+	return encode(doc)
+}
+
+// doesAs says whether two rules do the same: all but version and description is equal.
+func (r *Rule) doesAs(other *Rule) bool {
+	a, b := r.document(), other.document()
+	a.Version, b.Version = 0, 0
+	a.Description, b.Description = "", ""
+	return bytes.Equal(encode(a), encode(b))
+}
+
+// encode writes JSON without the escapes that are for HTML.
+func encode(doc any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(doc); err != nil {
+		// The document types hold only strings, numbers, lists and maps by name, which always encode.
+		return nil
+	}
+	return escapeForYAML(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+// escapeForYAML escapes the characters that JSON lets stand in a string and YAML does not, or reads as a line break.
+func escapeForYAML(text []byte) []byte {
+	if bytes.IndexFunc(text, strangeToYAML) < 0 {
+		return text
+	}
+	out := make([]byte, 0, len(text)+64)
+	for _, c := range string(text) {
+		if strangeToYAML(c) {
+			out = fmt.Appendf(out, "\\u%04x", c)
+		} else {
+			out = utf8.AppendRune(out, c)
+		}
+	}
+	return out
+}
+
+func strangeToYAML(c rune) bool {
+	return c >= 0x7f && c < 0xa0 || c == 0xfeff || c == 0xfffe || c == 0xffff
+}
+
+func (id Identity) document() *identityDocument {
+	doc := &identityDocument{APIKey: []string{}}
+	for _, c := range id.APIKey {
+		if c.Bearer {
+			doc.APIKey = append(doc.APIKey, "bearer")
+		} else {
+			doc.APIKey = append(doc.APIKey, c.Header)
+		}
+	}
+	if id.User.Header != "" {
+		doc.User = &userDocument{Header: id.User.Header, Trusted: id.User.Trusted}
+	}
+	return doc
+}
+
+func (r *Rule) document() ruleDocument {
+	doc := ruleDocument{
+		ID: r.ID, Version: r.Version, Description: r.Description,
+		Scope:         r.Scope.document(),
+		PathCase:      unusual(int(r.Scope.PathCase), pathCaseWords()),
+		TrailingSlash: unusual(int(r.Scope.TrailingSlash), trailingSlashWords()),
+		Normalize:     r.Normalize.words(),
+		Missing:       unusual(int(r.Missing), missingWords()),
+		Secret:        r.Secret,
+		Limit:         r.Limit, Window: spanText(r.Window), Block: r.Block,
+		Mode:          unusual(int(r.Mode), modeWords()),
+		OnUnavailable: unusual(int(r.OnUnavailable), onUnavailableWords()),
+		Slack:         r.Slack,
+		Overrides:     overrideDocuments(r.Overrides),
+	}
+	if r.KeyBy[0].Kind != KeyGlobal {
+		for _, part := range r.KeyBy {
+			doc.KeyBy = append(doc.KeyBy, part.String())
+		}
+	}
+	if r.IPv6Prefix != usualIPv6 {
+		doc.IPv6Prefix = r.IPv6Prefix
+	}
+	if r.Burst != r.Limit {
+		doc.Burst = r.Burst
+	}
+	switch {
+	case r.Cost.Header != "":
+		doc.Cost = "header:" + r.Cost.Header
+	case r.Cost.Tokens != 1:
+		doc.Cost = r.Cost.Tokens
+	}
+	if r.LeaseTTL != usualLeaseTTL {
+		doc.Lease = &leaseDocument{TTL: formatDuration(r.LeaseTTL)}
+	}
+	if f := r.Fallback; f != nil {
+		doc.Fallback = &quotaDocument{Limit: f.Limit, Window: formatDuration(f.Window), Burst: f.Burst}
+	}
+	return doc
+}
+
+// unusual is a setting's word, or nothing when it is the default.
+func unusual(i int, words []string) string {
+	if i == 0 {
+		return ""
+	}
+	return word(words, i)
+}
+
+func spanText(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return formatDuration(d)
+}
+
+func (n Normalize) words() []string {
+	var list []string
+	for i, set := range []bool{n.Trim, n.Casefold, n.NFC} {
+		if set {
+			list = append(list, normalizeWords()[i])
+		}
+	}
+	return list
+}
+
+func (s *Scope) document() *scopeDocument {
+	doc := &scopeDocument{Paths: s.Paths, Methods: s.Methods, Hosts: s.Hosts, Headers: byName(s.Headers), Descriptors: byName(s.Descriptors)}
+	if len(s.Paths)+len(s.Methods)+len(s.Hosts)+len(s.Headers)+len(s.Descriptors) == 0 {
+		return nil
+	}
+	return doc
+}
+
+func byName(attributes []Attribute) map[string][]string {
+	m := make(map[string][]string, len(attributes))
+	for _, a := range attributes {
+		m[a.Name] = a.Values
+	}
+	return m
+}
+
+func overrideDocuments(overrides map[string]Override) []overrideDocument {
+	list := make([]overrideDocument, 0, len(overrides))
+	for key, o := range overrides {
+		doc := overrideDocument{Key: key, quotaDocument: quotaDocument{Limit: o.Limit, Window: spanText(o.Window), Burst: o.Burst}}
+		if o.LeaseTTL != 0 {
+			doc.Lease = &leaseDocument{TTL: formatDuration(o.LeaseTTL)}
+		}
+		list = append(list, doc)
+	}
+	slices.SortFunc(list, func(a, b overrideDocument) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}

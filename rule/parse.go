@@ -1,0 +1,148 @@
+package rule
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The bounds of what one rule may hold, in bytes and in items.
+const (
+	maxID          = 64
+	maxName        = 256
+	maxPath        = 2048
+	maxDescription = 4096
+	maxKeyText     = 4096
+	maxKeyParts    = 8
+	maxScopeItems  = 1024
+)
+
+// Parse reads a rule document in YAML or JSON; errors call it by the given name. The error is an Errors, with all that is wrong
+// at once, and then there is no Set: a document is never half applied.
+func Parse(name string, src []byte) (*Set, error) {
+	d := &decoder{file: name, src: src}
+	set := d.document()
+	if len(d.errs) == 0 && (d.aliased || len(src) > MaxDocument/8) {
+		d.fits(set)
+	}
+	if len(d.errs) > 0 {
+		d.errs.inOrder()
+		return nil, d.errs
+	}
+	return set, nil
+}
+
+// fits refuses a set whose canonical document would be too large to be read again.
+func (d *decoder) fits(set *Set) {
+	if canonical := set.Marshal(); len(canonical) > MaxDocument || marks(canonical) > maxMarks {
+		d.report(&Error{File: d.file, Message: fmt.Sprintf("the rules take %d bytes once written out", len(canonical)),
+			Fix: "use fewer aliases, or keep large sets of overrides in the rule store"})
+	}
+}
+
+func (d *decoder) document() *Set {
+	root, failure := load(d.file, d.src)
+	if failure != nil {
+		d.report(failure)
+		return nil
+	}
+	root, _ = d.open(root)
+	top, ok := value{d: d, node: root}.object("rules", "identity", "version", "classes", "shedders", "switches")
+	if !ok {
+		return nil
+	}
+	for _, later := range []string{"classes", "shedders", "switches"} {
+		if v, ok := top.entries[later]; ok {
+			v.fail("is not available in this version", "leave it out")
+		}
+	}
+	version := top.version()
+	identity := defaultIdentity()
+	if v, ok := top.get("identity"); ok {
+		identity = v.identity()
+	}
+	rules := top.rules()
+	if len(d.errs) > 0 {
+		return nil
+	}
+	return newSet(version, rules, identity)
+}
+
+// version reads the version that Marshal writes; a document that people write has none.
+func (o *object) version() uint64 {
+	if v, ok := o.get("version"); ok {
+		n, _ := v.integer(0, math.MaxInt64)
+		return uint64(n)
+	}
+	return 0
+}
+
+func (o *object) rules() []*Rule {
+	v, found := o.entries["rules"]
+	if !found {
+		o.fail("has no rules", `write "rules: []" for none`)
+		return nil
+	}
+	if v.node.Kind != yaml.SequenceNode {
+		v.fail("is "+kindOf(v.node)+" where a list is expected", `write each rule as an item: "- id: …"`)
+		return nil
+	}
+	items := v.list(MaxRules)
+	rules := make([]*Rule, 0, len(items))
+	lines := make(map[string]int, len(items))
+	for _, item := range items {
+		r := item.rule()
+		if r == nil {
+			continue
+		}
+		if line, twice := lines[r.ID]; twice {
+			item.fail("the id "+quote(r.ID)+fmt.Sprintf(" is taken by the rule at line %d", line), "give each rule an id of its own")
+		} else if r.ID != "" {
+			lines[r.ID] = item.node.Line
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// identity reads where attributes come from; what is not said keeps its default.
+func (v value) identity() Identity {
+	id := defaultIdentity()
+	o, ok := v.object("apikey", "user")
+	if !ok {
+		return id
+	}
+	if keys, ok := o.get("apikey"); ok {
+		id.APIKey = nil
+		for _, item := range keys.list(maxKeyParts) {
+			if text, ok := item.text(maxName); ok && strings.EqualFold(text, "bearer") {
+				id.APIKey = append(id.APIKey, Credential{Bearer: true})
+			} else if ok {
+				id.APIKey = append(id.APIKey, Credential{Header: item.headerName(text)})
+			}
+		}
+	}
+	if user, ok := o.get("user"); ok {
+		if u, ok := user.object("header", "trusted"); ok {
+			id.User = u.userSource()
+		}
+	}
+	return id
+}
+
+func (o *object) userSource() UserSource {
+	var source UserSource
+	if v, ok := o.get("header"); ok {
+		if text, ok := v.text(maxName); ok {
+			source.Header = v.headerName(text)
+		}
+	} else {
+		o.fail("names no header", "write header: X-User, or leave user out")
+	}
+	if v, ok := o.get("trusted"); ok {
+		source.Trusted, _ = v.boolean()
+	}
+	return source
+}
