@@ -10,6 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// maxErrors bounds the errors of one document: aliases could repeat one without end.
+const maxErrors = 1000
+
 // decoder walks a document's nodes and collects all that is wrong, where a decoder into structs would stop at the first.
 type decoder struct {
 	file    string
@@ -27,6 +30,9 @@ func (d *decoder) fail(n *yaml.Node, field, message, fix string) {
 }
 
 func (d *decoder) report(e *Error) {
+	if len(d.errs) >= maxErrors {
+		return
+	}
 	if d.lines == nil {
 		d.lines = strings.Split(string(d.src), "\n")
 	}
@@ -41,7 +47,7 @@ func (d *decoder) open(n *yaml.Node) (*yaml.Node, bool) {
 	if n.Kind == yaml.AliasNode {
 		n, d.aliased = n.Alias, true
 	}
-	if d.content > maxContent {
+	if d.content > maxContent || len(d.errs) >= maxErrors {
 		return n, false
 	}
 	if d.content += 16 + len(n.Value); d.content > maxContent {
@@ -279,9 +285,16 @@ func kindOf(n *yaml.Node) string {
 }
 
 // quote shows text from a document, cut to a length that an error can carry.
-func quote(s string) string { return strconv.Quote(shorten(s)) }
+func quote(s string) string {
+	if before, after := splitAt(s, 60); after != "" {
+		return strconv.Quote(before + "…")
+	}
+	return strconv.Quote(s)
+}
 
+// shorten cuts text to what an error can carry, with spaces for what a terminal might obey.
 func shorten(s string) string {
+	s = strings.Map(visible, s)
 	if before, after := splitAt(s, 60); after != "" {
 		return before + "…"
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -78,7 +79,7 @@ func (e Errors) inOrder() {
 // sourceWidth is how many characters of a line an error shows: JSON may have the whole document in one.
 const sourceWidth = 120
 
-// show sets the source line and the caret. Control characters become spaces, so that the caret stands where it should and a
+// show sets the source line and the caret. What is not visible becomes a space, so that the caret stands where it should and a
 // document cannot speak to a terminal. An error without a column is about the whole line.
 func (e *Error) show(line string) {
 	if e.Column == 0 {
@@ -94,12 +95,15 @@ func (e *Error) show(line string) {
 		shown += "…"
 	}
 	e.caret = utf8.RuneCountInString(before)
-	e.Source = strings.TrimRight(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == utf8.RuneError {
-			return ' '
-		}
-		return r
-	}, before+shown), " ")
+	e.Source = strings.TrimRight(strings.Map(visible, before+shown), " ")
+}
+
+// visible is c, or a space for what moves the cursor or cannot be shown.
+func visible(c rune) rune {
+	if unicode.IsPrint(c) && c != utf8.RuneError {
+		return c
+	}
+	return ' '
 }
 
 // splitAt splits s after n characters.

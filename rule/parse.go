@@ -29,6 +29,9 @@ func Parse(name string, src []byte) (*Set, error) {
 	}
 	if len(d.errs) > 0 {
 		d.errs.inOrder()
+		if len(d.errs) == maxErrors {
+			d.errs = append(d.errs, &Error{File: name, Message: "there may be more errors", Fix: "correct these first"})
+		}
 		return nil, d.errs
 	}
 	return set, nil
