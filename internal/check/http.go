@@ -1,0 +1,143 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/leaseway/leaseway"
+)
+
+// maxBody is the longest question, in bytes.
+const maxBody = 1 << 20
+
+type checkInput struct {
+	Body struct {
+		Attributes Attributes `doc:"What is known about the request."                                                                json:"attributes"`
+		Cost       *int64     `doc:"Tokens to take, at least 0; 0 looks and takes nothing. Default: the rules' own cost, mostly 1." json:"cost,omitempty"` //nolint:lll // tags cannot be broken
+	}
+}
+
+type checkRuleInput struct {
+	RuleID string `doc:"The id of the rule." path:"ruleId"`
+
+	Body struct {
+		Key  string `doc:"Whose budget to spend; ignored by a rule that counts globally. Several parts are joined with a bar."  json:"key"`
+		Cost *int64 `doc:"Tokens to take, at least 0; 0 looks and takes nothing. Default: the rule's own cost, mostly 1."       json:"cost,omitempty"` //nolint:lll // tags cannot be broken
+	}
+}
+
+type checkOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         Answer
+}
+
+// Register adds the door's routes to mux, and version to the OpenAPI document.
+func (d *Door) Register(mux *http.ServeMux, version string) {
+	api := humago.New(mux, config(version))
+	api.UseMiddleware(requireJSON(api))
+
+	huma.Register(api, operation("check", "/v1/check", "Ask whether a request may pass"),
+		func(ctx context.Context, in *checkInput) (*checkOutput, error) {
+			return output(d.Check(ctx, in.Body.Attributes, in.Body.Cost))
+		})
+
+	huma.Register(api, operation("check-rule", "/v1/rules/{ruleId}/check", "Ask one rule about one key"),
+		func(ctx context.Context, in *checkRuleInput) (*checkOutput, error) {
+			return output(d.CheckRule(ctx, in.RuleID, in.Body.Key, in.Body.Cost))
+		})
+}
+
+func operation(id, path, summary string) huma.Operation {
+	return huma.Operation{
+		OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
+		Description: "Status 200 for both outcomes: the answer says `allowed`. An allowed question charges the budget, unless its cost is 0.",
+		Errors:      []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity},
+
+		MaxBodyBytes: maxBody,
+	}
+}
+
+// config is JSON only, and no page that would load scripts from elsewhere.
+func config(version string) huma.Config {
+	c := huma.DefaultConfig("Leaseway", version)
+	c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", nil
+	c.Formats = map[string]huma.Format{
+		"application/json": {Marshal: marshal, Unmarshal: json.Unmarshal},
+		"json":             {Marshal: marshal, Unmarshal: json.Unmarshal},
+	}
+	c.Transformers = []huma.Transformer{withoutValues}
+
+	return c
+}
+
+func marshal(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+
+	return encoder.Encode(v)
+}
+
+// withoutValues keeps a problem from repeating what was sent: it may be a credential, and answers end up in logs.
+func withoutValues(_ huma.Context, _ string, v any) (any, error) {
+	if problem, ok := v.(*huma.ErrorModel); ok {
+		for _, detail := range problem.Errors {
+			detail.Value = nil
+		}
+	}
+
+	return v, nil
+}
+
+// requireJSON refuses other content before it is read. curl sends a form unless told otherwise, so the answer says how.
+func requireJSON(api huma.API) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		kind, _, err := mime.ParseMediaType(ctx.Header("Content-Type"))
+		if kind == "application/json" || err == nil && strings.HasSuffix(kind, "+json") {
+			next(ctx)
+
+			return
+		}
+
+		_ = huma.WriteErr(api, ctx, http.StatusUnsupportedMediaType, "the question is JSON: send the header Content-Type: application/json") //nolint:errcheck // the client has gone
+	}
+}
+
+// output turns a decision into a response, and a field error into a problem.
+func output(decision leaseway.Decision, err error) (*checkOutput, error) {
+	if err == nil && decision.Reason == leaseway.ReasonInvalid {
+		err = malformed("attributes", "are not a request that the rules can decide")
+	}
+
+	var field *FieldError
+
+	switch {
+	case err == nil:
+		return &checkOutput{CacheControl: "no-store", Body: NewAnswer(decision)}, nil
+	case errors.As(err, &field):
+		return nil, problem(field)
+	default:
+		return nil, huma.Error503ServiceUnavailable("the limiter cannot answer now")
+	}
+}
+
+func problem(e *FieldError) error {
+	status, location := http.StatusBadRequest, "body."+e.Field
+
+	switch e.Kind {
+	case Malformed:
+	case Unfit:
+		status = http.StatusUnprocessableEntity
+	case Unknown:
+		status, location = http.StatusNotFound, "path."+e.Field
+	}
+
+	return huma.NewError(status, e.Error(), &huma.ErrorDetail{Message: e.Message, Location: location})
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Config is everything that a server can be told. Flags, the environment and the file fill it in, once; see Load.
+type Config struct {
+	Name string // this holder's name in the fleet
+
+	Listen     string // HTTP address
+	GRPCListen string // gRPC address
+	Rules      string // path of the rule document; "" for no rules
+	DataDir    string // what must outlive the process
+
+	SigningKeyFile string // the private keys that sign answers; "" for one of its own in DataDir
+
+	Coordinators         []string // set: a holder of these instead of a coordinator
+	CoordinatorKeys      []string // public keys that their answers must be signed with
+	CoordinatorTokenFile string   // the token that they ask for
+	CoordinatorCA        string   // who may certify them; "" for the system's
+
+	TLSCert     string
+	TLSKey      string
+	TLSClientCA string // who may certify clients; "" asks for no certificate
+	TokenFile   string // tokens that callers must show
+	Insecure    bool   // allows what would be refused for being open to anyone
+
+	LogLevel  string // debug, info, warn or error
+	LogFormat string // text or json
+}
+
+// flags are the settings by their flag names, bound to c, with defaults and help. From these names come those of the
+// environment (LEASEWAY_GRPC_LISTEN) and of the file (grpcListen).
+func (c *Config) flags() *pflag.FlagSet {
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	fs.SortFlags = false
+
+	fs.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "HTTP `address`; port 0 takes a free one")
+	fs.StringVar(&c.GRPCListen, "grpc-listen", "127.0.0.1:8081", "gRPC `address`; port 0 takes a free one")
+	fs.StringVar(&c.Rules, "rules", "", "the rule document, a YAML or JSON `file`; changes to it take effect at once")
+	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` for counts, keys and the last rules (default ~/.local/state/leaseway)")
+	fs.StringVar(&c.Name, "name", "", "this server's `name` in the fleet (default: the host's)")
+
+	fs.StringSliceVar(&c.Coordinators, "coordinator", nil, "lease from the coordinators at these `URLs` instead of being one")
+	fs.StringSliceVar(&c.CoordinatorKeys, "coordinator-key", nil, "public `keys` that the coordinators sign with, such as ed25519:…")
+	fs.StringVar(&c.CoordinatorTokenFile, "coordinator-token-file", "", "`file` with the token that the coordinators ask for")
+	fs.StringVar(&c.CoordinatorCA, "coordinator-ca", "", "`file` with the certificates that vouch for the coordinators")
+	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private key that signs answers (default: one in the data directory)")
+
+	fs.StringVar(&c.TLSCert, "tls-cert", "", "`file` with the certificate to serve with; replaced files take effect at once")
+	fs.StringVar(&c.TLSKey, "tls-key", "", "`file` with its private key")
+	fs.StringVar(&c.TLSClientCA, "tls-client-ca", "", "`file` with the certificates that vouch for clients, who then need one")
+	fs.StringVar(&c.TokenFile, "token-file", "", "`file` with the tokens that callers must show, one a line")
+	fs.BoolVar(&c.Insecure, "insecure", false, "allow an open listener, and coordinators without TLS or signature, off loopback")
+
+	fs.StringVar(&c.LogLevel, "log-level", "info", "debug, info, warn or error")
+	fs.StringVar(&c.LogFormat, "log-format", "text", "text or json")
+
+	return fs
+}
+
+// UsageError is a configuration that a server refuses to start with; each problem names the setting and the fix.
+type UsageError struct {
+	Problems []string
+}
+
+// Error lists the problems, one a line.
+func (e *UsageError) Error() string { return strings.Join(e.Problems, "\n") }
+
+func usage(format string, args ...any) error {
+	return &UsageError{Problems: []string{fmt.Sprintf(format, args...)}}
+}
+
+// problems makes one UsageError out of several, or nil out of none.
+func problems(errs ...error) error {
+	var all UsageError
+
+	for _, err := range errs {
+		var u *UsageError
+
+		switch {
+		case errors.As(err, &u):
+			all.Problems = append(all.Problems, u.Problems...)
+		case err != nil:
+			all.Problems = append(all.Problems, err.Error())
+		}
+	}
+
+	if len(all.Problems) == 0 {
+		return nil
+	}
+
+	return &all
+}
+
+// holder reports whether the server leases from coordinators instead of being one.
+func (c *Config) holder() bool { return len(c.Coordinators) > 0 }
+
+// stateDir is where this kind of server keeps its files: the two kinds may share a data directory.
+func (c *Config) stateDir() string {
+	if c.holder() {
+		return filepath.Join(c.DataDir, "holder")
+	}
+
+	return filepath.Join(c.DataDir, "coordinator")
+}
+
+// validate checks the settings against each other. The error is a *UsageError.
+func (c *Config) validate() error {
+	var errs []error
+
+	var level slog.Level
+	if level.UnmarshalText([]byte(c.LogLevel)) != nil {
+		errs = append(errs, usage("--log-level %q is none of debug, info, warn, error", c.LogLevel))
+	}
+
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		errs = append(errs, usage("--log-format %q is neither text nor json", c.LogFormat))
+	}
+
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		errs = append(errs, usage("--tls-cert and --tls-key need each other: set both or neither"))
+	}
+
+	if c.TLSClientCA != "" && c.TLSCert == "" {
+		errs = append(errs, usage("--tls-client-ca checks the certificates of TLS clients: set --tls-cert and --tls-key too"))
+	}
+
+	errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.oneKind())
+
+	return problems(errs...)
+}
+
+// oneKind refuses settings of a coordinator for a holder, and the other way around: one of them would be ignored.
+func (c *Config) oneKind() error {
+	var errs []error
+
+	if c.holder() {
+		if c.Rules != "" {
+			errs = append(errs, usage("--rules does not go with --coordinator: a holder gets its rules from the coordinators; give the file to them"))
+		}
+
+		if c.SigningKeyFile != "" {
+			errs = append(errs, usage("--signing-key-file does not go with --coordinator: only a coordinator signs; "+
+				"--coordinator-key takes its public key"))
+		}
+
+		return problems(errs...)
+	}
+
+	for flag, set := range map[string]bool{
+		"--coordinator-key":        len(c.CoordinatorKeys) > 0,
+		"--coordinator-token-file": c.CoordinatorTokenFile != "",
+		"--coordinator-ca":         c.CoordinatorCA != "",
+	} {
+		if set {
+			errs = append(errs, usage("%s needs --coordinator, the URLs that it is for", flag))
+		}
+	}
+
+	return problems(errs...)
+}
+
+// listenable refuses an address that strangers can reach without a secret over a channel that others can read.
+func (c *Config) listenable(flag, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return usage("%s %q is no address: write host:port, such as 127.0.0.1:8080", flag, address)
+	}
+
+	if c.Insecure || loopback(host) {
+		return nil
+	}
+
+	var missing []string
+
+	if c.TLSCert == "" {
+		missing = append(missing, "--tls-cert and --tls-key")
+	}
+
+	if c.TokenFile == "" && c.TLSClientCA == "" {
+		missing = append(missing, "--token-file (or --tls-client-ca)")
+	}
+
+	if len(missing) == 0 {
+		return nil
+	}
+
+	return usage("%s %s can be reached from other machines: add %s, or listen on 127.0.0.1, or accept that anyone can call it with --insecure",
+		flag, address, strings.Join(missing, " and "))
+}
+
+// loopback reports whether only this machine can reach host. An empty one is every address.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+
+	ip := net.ParseIP(host)
+
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/leaseway/leaseway"
+)
+
+// readiness says whether the server should be sent requests. It is asked, never told, but for draining.
+type readiness struct {
+	draining atomic.Bool
+	limiter  *leaseway.Limiter
+	holder   bool          // it leases from other coordinators
+	store    func() string // what is wrong with the store; "" for nothing
+}
+
+// reasons are why the server is not ready; none when it is.
+func (r *readiness) reasons() []string {
+	var list []string
+
+	if r.draining.Load() {
+		list = append(list, "draining: the server is stopping")
+	}
+
+	if r.holder {
+		stats := r.limiter.Stats()
+		if stats.Degraded {
+			list = append(list, "no coordinator answers: decisions follow onUnavailable")
+		}
+
+		if stats.Version == 0 {
+			list = append(list, "no rules were received yet")
+		}
+	}
+
+	if fault := r.store(); fault != "" {
+		list = append(list, "store unavailable: "+fault)
+	}
+
+	return list
+}
+
+// serveReady is GET /readyz: 200, or 503 with the reasons.
+func (r *readiness) serveReady(w http.ResponseWriter, _ *http.Request) {
+	reasons := r.reasons()
+	answer := struct {
+		Ready   bool     `json:"ready"`
+		Reasons []string `json:"reasons"`
+	}{Ready: len(reasons) == 0, Reasons: append([]string{}, reasons...)}
+
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+
+	if !answer.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+
+	_ = json.NewEncoder(w).Encode(answer) //nolint:errcheck // the client has gone
+}
+
+// serveHealth is GET /healthz: the process lives. A restart would not mend anything that readiness complains of.
+func serveHealth(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// storeWatch tells from the coordinator's counts whether the store answers: it does not when asks went unanswered and none
+// was answered since. It forgets after a while without asks, so that a store is not held broken for want of traffic.
+type storeWatch struct {
+	counts func() (answered, unanswered int64)
+
+	last atomic.Pointer[storeCounts]
+}
+
+type storeCounts struct {
+	answered, unanswered int64
+	broken               bool
+	at                   time.Time
+}
+
+// forgetAfter is how long a store without asks stays as it was last seen.
+const forgetAfter = 10 * time.Second
+
+// fault is what is wrong at now; "" for nothing.
+func (s *storeWatch) fault(now time.Time) string {
+	next := storeCounts{at: now}
+	next.answered, next.unanswered = s.counts()
+
+	if last := s.last.Load(); last != nil {
+		next.broken = last.broken
+
+		switch {
+		case next.answered > last.answered:
+			next.broken = false
+		case next.unanswered > last.unanswered:
+			next.broken = true
+		case now.Sub(last.at) > forgetAfter:
+			next.broken = false
+		default:
+			next.at = last.at
+		}
+	}
+
+	s.last.Store(&next)
+
+	if next.broken {
+		return "the coordinator's last asks were not answered"
+	}
+
+	return ""
+}

@@ -1,0 +1,277 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// envPrefix is what all of Leaseway's variables begin with.
+const envPrefix = "LEASEWAY_"
+
+// maxConfig is the size of the largest configuration file, in bytes.
+const maxConfig = 1 << 20
+
+// Settings are the ways to configure a server: flags, before the environment, before a file, before the defaults.
+type Settings struct {
+	config Config
+	flags  *pflag.FlagSet
+	file   string
+}
+
+// NewSettings returns the settings with their defaults.
+func NewSettings() *Settings {
+	s := &Settings{}
+	s.flags = s.config.flags()
+	s.flags.StringVar(&s.file, "config", "", "YAML `file` with these settings, by the same names: grpcListen for --grpc-listen")
+
+	return s
+}
+
+// Flags are the flags to parse before Load.
+func (s *Settings) Flags() *pflag.FlagSet { return s.flags }
+
+// Environ is the environment of the process, which nothing else reads.
+func Environ() []string { return os.Environ() }
+
+// Load adds what environ (in the form of os.Environ) and the configuration file say, and returns the whole. The error is
+// a *UsageError that lists everything that is wrong.
+func (s *Settings) Load(environ []string) (Config, error) {
+	env, envErr := s.environment(environ)
+
+	path := s.file
+	if f := s.flags.Lookup("config"); !f.Changed {
+		path = cmp.Or(env["config"], path)
+	}
+
+	file, fileErr := s.readFile(path)
+	if err := problems(envErr, fileErr); err != nil {
+		return Config{}, err
+	}
+
+	var errs []error
+
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "config" {
+			return
+		}
+
+		value, set, place := env[f.Name], env[f.Name] != "", variable(f.Name)
+		if !set {
+			value, set = file[f.Name]
+			place = path + ": " + camel(f.Name)
+		}
+
+		if set {
+			if err := f.Value.Set(value); err != nil {
+				errs = append(errs, usage("%s %q cannot be used: it is a %s", place, value, f.Value.Type()))
+			}
+		}
+	})
+
+	if err := problems(errs...); err != nil {
+		return Config{}, err
+	}
+
+	s.fillIn(environ)
+
+	return s.config, s.config.validate()
+}
+
+// fillIn sets the defaults that depend on the machine.
+func (s *Settings) fillIn(environ []string) {
+	c := &s.config
+
+	if c.Name == "" {
+		c.Name = "leaseway"
+		if host, err := os.Hostname(); err == nil && host != "" {
+			c.Name = host
+		}
+	}
+
+	if c.DataDir == "" {
+		state := lookup(environ, "XDG_STATE_HOME")
+		if !filepath.IsAbs(state) { // as the XDG specification says
+			state = filepath.Join(cmp.Or(lookup(environ, "HOME"), os.TempDir()), ".local", "state")
+		}
+
+		c.DataDir = filepath.Join(state, "leaseway")
+	}
+}
+
+// environment is what the variables say, by flag name. An empty one counts as not set.
+func (s *Settings) environment(environ []string) (map[string]string, error) {
+	values := map[string]string{}
+
+	var errs []error
+
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) || injected(name) {
+			continue
+		}
+
+		flag := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, envPrefix), "_", "-"))
+		if s.flags.Lookup(flag) == nil || name != variable(flag) {
+			errs = append(errs, usage("the environment variable %s is not a setting%s", name, s.didYouMean(name, variable)))
+
+			continue
+		}
+
+		values[flag] = value
+	}
+
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+
+	return values, problems(errs...)
+}
+
+// injected tells the variables that Kubernetes and Docker set in every container because some service is called leaseway.
+func injected(name string) bool {
+	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_[A-Z]+(_(PROTO|PORT|ADDR))?)$`).MatchString(name)
+}
+
+// readFile is what the file says, by flag name; nothing when there is no path.
+func (s *Settings) readFile(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // no file says nothing, and a nil map reads as such
+	}
+
+	text, err := readBounded(path, maxConfig)
+	if err != nil {
+		return nil, usage("--config: %v", err)
+	}
+
+	var node yaml.Node
+
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(&node); errors.Is(err, io.EOF) {
+		return nil, nil //nolint:nilnil // as above
+	} else if err != nil {
+		return nil, usage("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+
+	root := node.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, usage("%s:%d: the settings are a mapping, such as: listen: 127.0.0.1:8080", path, root.Line)
+	}
+
+	return s.readMapping(path, root)
+}
+
+func (s *Settings) readMapping(path string, root *yaml.Node) (map[string]string, error) {
+	values := map[string]string{}
+
+	var errs []error
+
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		place := fmt.Sprintf("%s:%d:%d: %s", path, key.Line, key.Column, key.Value)
+
+		flag := s.flagOf(key.Value)
+		if flag == "" {
+			errs = append(errs, usage("%s is not a setting%s", place, s.didYouMean(key.Value, camel)))
+
+			continue
+		}
+
+		if _, twice := values[flag]; twice {
+			errs = append(errs, usage("%s is set twice: keep one", place))
+		}
+
+		switch text, ok := scalars(value); {
+		case value.Tag == "!!null": // a key without a value sets nothing
+		case !ok:
+			errs = append(errs, usage("%s is a mapping or a list of lists: write a value, or a list of values", place))
+		case len(text) > 1 && s.flags.Lookup(flag).Value.Type() != "stringSlice":
+			errs = append(errs, usage("%s takes one value", place))
+		default:
+			values[flag] = strings.Join(text, ",")
+		}
+	}
+
+	return values, problems(errs...)
+}
+
+// scalars are the values of a node that is a scalar or a list of them.
+func scalars(node *yaml.Node) ([]string, bool) {
+	switch node.Kind {
+	case yaml.ScalarNode:
+		return []string{node.Value}, true
+	case yaml.SequenceNode:
+		list := make([]string, 0, len(node.Content))
+
+		for _, item := range node.Content {
+			if item.Kind != yaml.ScalarNode {
+				return nil, false
+			}
+
+			list = append(list, item.Value)
+		}
+
+		return list, true
+	default:
+		return nil, false
+	}
+}
+
+// flagOf is the flag that a key of the file stands for; "" for none. The file cannot name another file.
+func (s *Settings) flagOf(key string) string {
+	found := ""
+
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" && camel(f.Name) == key {
+			found = f.Name
+		}
+	})
+
+	return found
+}
+
+// didYouMean is the closest name of a setting as this source writes it, as the end of a sentence.
+func (s *Settings) didYouMean(got string, spell func(flag string) string) string {
+	var names []string
+
+	s.flags.VisitAll(func(f *pflag.Flag) { names = append(names, spell(f.Name)) })
+
+	if name := closest(got, names); name != "" {
+		return ": did you mean " + name + "?"
+	}
+
+	return ": see leaseway serve --help"
+}
+
+// variable is a flag's name in the environment.
+func variable(flag string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// camel is a flag's name in the file.
+func camel(flag string) string {
+	words := strings.Split(flag, "-")
+	for i, word := range words[1:] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+	}
+
+	return strings.Join(words, "")
+}
+
+func lookup(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+
+	return ""
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// source is something that adds its present counts to a scrape. Counts are pulled when somebody looks, never pushed by a
+// request, and no label is made from a key: the number of series depends on the rules alone.
+type source func(s *scrape)
+
+// scrape takes counts by name, and hands them on in the form of the library.
+type scrape struct {
+	out chan<- prometheus.Metric
+}
+
+// label is one label of a series.
+type label struct{ name, value string }
+
+func (s *scrape) counter(name, help string, value int64, labels ...label) {
+	s.send(prometheus.CounterValue, name, help, float64(value), labels)
+}
+
+func (s *scrape) gauge(name, help string, value int64, labels ...label) {
+	s.send(prometheus.GaugeValue, name, help, float64(value), labels)
+}
+
+func (s *scrape) send(kind prometheus.ValueType, name, help string, value float64, labels []label) {
+	names, values := make([]string, len(labels)), make([]string, len(labels))
+	for i, l := range labels {
+		names[i], values[i] = l.name, l.value
+	}
+
+	desc := prometheus.NewDesc("leaseway_"+name, help, names, nil)
+
+	metric, err := prometheus.NewConstMetric(desc, kind, value, values...)
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(desc, err)
+	}
+
+	s.out <- metric
+}
+
+// collector is sources as the library calls them. It describes nothing beforehand: which series there are depends on the
+// rules in force at the scrape.
+type collector []source
+
+// Describe sends nothing, which makes the collector an unchecked one.
+func (collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect asks every source.
+func (c collector) Collect(out chan<- prometheus.Metric) {
+	for _, src := range c {
+		src(&scrape{out: out})
+	}
+}
+
+// metricsHandler serves sources, and what is known of the process and of Go's runtime.
+func metricsHandler(sources ...source) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collector(sources),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Registry: registry})
+}
+
+// limiterCounts are the decisions of this process, and what they cost.
+func limiterCounts(limiter *leaseway.Limiter) source {
+	return func(s *scrape) {
+		stats := limiter.Stats()
+
+		for i := range stats.Rules {
+			decisions(s, &stats.Rules[i])
+		}
+
+		s.gauge("leases", "Leases that this process holds.", stats.Leases)
+		s.gauge("keys", "Keys that this process knows something about.", stats.Keys)
+		s.gauge("holders", "Holders of the fleet that live, as last heard.", stats.Live)
+		s.gauge("rules_version", "Version of the rules in force.", int64(stats.Version))
+		s.gauge("degraded", "1 while no coordinator answers.", flag(stats.Degraded))
+		s.counter("calls_total", "Calls to a coordinator.", stats.Calls)
+		s.counter("asks_total", "Keys asked about in these calls.", stats.Asks)
+		s.counter("calls_failed_total", "Calls that failed.", stats.Failed)
+		s.counter("calls_late_total", "Calls that missed their deadline.", stats.Late)
+		s.counter("recovered_panics_total", "Bugs that were contained.", stats.Panics, label{"in", "limiter"})
+	}
+}
+
+// decisions are those under one rule. A source that never decided has no series.
+func decisions(s *scrape, r *leaseway.RuleStats) {
+	const (
+		help     = "Decisions; what a shadow rule would have denied counts as denied."
+		degraded = "Decisions made without a coordinator that should have been asked."
+	)
+
+	denied := "denied"
+	if r.Mode == rule.Off {
+		return
+	}
+
+	for origin := range r.Allowed {
+		from := leaseway.Origin(origin)
+		id, source := label{"rule", r.ID}, label{"source", from.String()}
+
+		for _, count := range [...]struct {
+			outcome string
+			n       int64
+		}{{"allowed", r.Allowed[origin]}, {denied, r.Denied[origin]}} {
+			// A rule that nothing came to yet shows zeroes for the lease, so that rates begin at its first decision.
+			if count.n > 0 || from == leaseway.OriginLease {
+				s.counter("decisions_total", help, count.n, id, label{"outcome", count.outcome}, label{"mode", r.Mode.String()}, source)
+			}
+		}
+
+		if n := r.Allowed[origin] + r.Denied[origin]; n > 0 && from.Degraded() {
+			s.counter("degraded_decisions_total", degraded, n, id, source)
+		}
+	}
+}
+
+// ruleFileCounts say whether the rules in force are those of the file.
+func ruleFileCounts(f *ruleFile) source {
+	return func(s *scrape) {
+		s.gauge("rules_reload_failed", "1 while the rule file is not what is in force: it is bad, or gone.", flag(f.failed.Load()))
+		s.counter("rules_reloads_total", "Changes of the rule file.", f.good.Load(), label{"outcome", "applied"})
+		s.counter("rules_reloads_total", "Changes of the rule file.", f.refused.Load(), label{"outcome", "refused"})
+	}
+}
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+
+	return 0
+}

@@ -1,0 +1,44 @@
+package server
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync/atomic"
+)
+
+// writeProblem answers with an application/problem+json body, as RFC 9457 has it; detail says what to do.
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+
+	_ = json.NewEncoder(w).Encode(map[string]any{ //nolint:errcheck // the client has gone
+		"title": http.StatusText(status), "status": status, "detail": detail,
+	})
+}
+
+// notFound answers requests for what is not served, and says what is.
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	writeProblem(w, http.StatusNotFound, "there is POST /v1/check, POST /v1/rules/{ruleId}/check, GET /openapi.json, /metrics, /healthz and /readyz")
+}
+
+// recovering keeps a panic of one request from taking its connection along, and counts it.
+func recovering(next http.Handler, panics *atomic.Int64, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			switch p := recover(); p {
+			case nil:
+			case http.ErrAbortHandler: //nolint:errorlint // net/http itself compares it so
+				panic(p)
+			default:
+				panics.Add(1)
+				log.Error("a panic was recovered", "panic", p, "path", r.URL.Path, "stack", string(debug.Stack()))
+				writeProblem(w, http.StatusInternalServerError, "this is a bug in Leaseway; the server's log has its stack")
+			}
+		}()
+
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,2 @@
+// Package server is
+package server

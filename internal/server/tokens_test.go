@@ -1,0 +1,91 @@
+package server
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestTokensOfAFileAreTheOnesThatAreValid(t *testing.T) {
+	f := &tokenFile{path: file(t, "# the old one\nfirst-token\n\n  second-token  \n"), log: (&buffer{}).logger()}
+	must(t, f.open())
+
+	for token, want := range map[string]bool{
+		"first-token": true, "second-token": true,
+		"": false, "first": false, "first-token ": false, "# the old one": false, "third": false,
+	} {
+		if got := f.valid(token); got != want {
+			t.Errorf("%q: valid %v, want %v", token, got, want)
+		}
+	}
+}
+
+func TestTokensAreReplacedWhileServing(t *testing.T) {
+	log := &buffer{}
+	f := &tokenFile{path: file(t, "old-secret"), log: log.logger()}
+	must(t, f.open())
+
+	replace(t, f.path, "old-secret\nnew-secret\n")
+	f.refresh()
+
+	if !f.valid("old-secret") || !f.valid("new-secret") {
+		t.Error("while tokens overlap both are valid")
+	}
+
+	replace(t, f.path, "new-secret\n")
+	f.refresh()
+
+	if f.valid("old-secret") {
+		t.Error("a token that was taken out is still valid")
+	}
+
+	for _, bad := range []string{"", "# none\n", "two words\n"} {
+		replace(t, f.path, bad)
+		f.refresh()
+		f.refresh()
+
+		if !f.valid("new-secret") {
+			t.Errorf("%q made the last good token invalid", bad)
+		}
+	}
+
+	must(t, os.Remove(f.path))
+	f.refresh()
+
+	if !f.valid("new-secret") {
+		t.Error("a missing file made the last good token invalid")
+	}
+
+	if got := strings.Count(log.String(), "level=ERROR"); got != 4 {
+		t.Errorf("%d lines for 3 bad contents and a missing file:\n%s", got, log)
+	}
+
+	if strings.Contains(log.String(), "secret") || strings.Contains(log.String(), "words") {
+		t.Errorf("the log repeats a token:\n%s", log)
+	}
+}
+
+func TestTokenFilesThatCannotBeUsedAreARefusalToStart(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "has no token",
+		"# comment only\n":   "has no token",
+		"good\nwith space\n": ":2: a token is printable",
+		"umläut\n":           ":1: a token is printable",
+	} {
+		f := &tokenFile{path: file(t, text), log: (&buffer{}).logger()}
+		if err := f.open(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), f.path) {
+			t.Errorf("%q: got %v, want the path and %q", text, err, want)
+		}
+	}
+}
+
+func TestBearerTokensAreReadFromTheHeader(t *testing.T) {
+	for header, want := range map[string]string{
+		"Bearer abc": "abc", "bearer abc": "abc", "BEARER  abc ": "abc",
+		"": "", "Bearer": "", "Basic abc": "", "abc": "",
+	} {
+		if got := bearer(header); got != want {
+			t.Errorf("%q: got %q, want %q", header, got, want)
+		}
+	}
+}
