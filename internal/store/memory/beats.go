@@ -13,10 +13,11 @@ const maxHolders = 1 << 18
 
 // beats are the holder incarnations that said they live, each until some instant.
 type beats struct {
-	mu    sync.Mutex
-	until map[uint64]int64
-	next  int64 // none ends before it
-	last  int64
+	mu     sync.Mutex
+	closed bool
+	until  map[uint64]int64
+	next   int64 // none ends before it
+	last   int64
 }
 
 // Beat notes that holders live for another ttl, and returns how many live; see
@@ -24,10 +25,6 @@ type beats struct {
 func (s *Store) Beat(ctx context.Context, holders []uint64, ttl time.Duration) (live int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
-	}
-
-	if s.closed.Load() {
-		return 0, ErrClosed
 	}
 
 	if ttl < 0 {
@@ -44,6 +41,10 @@ func (s *Store) Beat(ctx context.Context, holders []uint64, ttl time.Duration) (
 func (b *beats) note(now int64, holders []uint64, ttl int64) (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
+	if b.closed {
+		return 0, ErrClosed
+	}
 
 	b.last = max(b.last, now)
 	until := b.last + ttl
@@ -85,4 +86,11 @@ func (b *beats) expire() {
 			b.next = min(b.next, until)
 		}
 	}
+}
+
+func (b *beats) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	b.closed = true
 }

@@ -35,6 +35,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 
 	"github.com/leaseway/leaseway/internal/store"
@@ -81,8 +82,13 @@ type Store struct {
 	terms  *termsTable
 	beats  beats
 	hand   atomic.Uint64 // the shard that is swept next
-	closed atomic.Bool
 	log    *slog.Logger
+
+	dir     *directory // nil: nothing is kept
+	stop    context.CancelFunc
+	marker  sync.WaitGroup // who renews the mark
+	closing sync.Once
+	closed  error // what Close returns
 }
 
 var _ store.Store = (*Store)(nil)
@@ -104,7 +110,16 @@ func New(cfg Config) (*Store, error) {
 
 	s := &Store{log: cfg.Logger}
 	s.clear(cfg.MaxKeys)
-	s.now = steady(cfg.Clock, 0)
+
+	if cfg.Dir == "" {
+		s.now = steady(cfg.Clock, 0)
+
+		return s, nil
+	}
+
+	if err := s.open(cfg); err != nil {
+		return nil, err
+	}
 
 	return s, nil
 }
@@ -149,6 +164,9 @@ func (s *Store) Apply(ctx context.Context, ops []store.Op, results []store.Resul
 	}
 }
 
+// shard returns where the ledger of id is kept.
+func (s *Store) shard(id keyID) *shard { return &s.shards[id.lo&uint64(len(s.shards)-1)] }
+
 func fail(results []store.Result, err error) {
 	for i := range results {
 		results[i] = store.Result{Err: err}
@@ -164,7 +182,7 @@ func (s *Store) apply(now int64, op *store.Op, result *store.Result) (sweep bool
 	}
 
 	id := s.seed.hash(op.Key.Rule, op.Key.Key)
-	sh := &s.shards[id.lo&uint64(len(s.shards)-1)]
+	sh := s.shard(id)
 
 	// Deferred, because a panic that is recovered above must not leave the shard locked.
 	sh.mu.Lock()
@@ -199,20 +217,6 @@ func (s *Store) sweep(now int64) {
 			return
 		}
 	}
-}
-
-// Close stops the store. With a directory it writes the snapshot; an error says
-// that there is none, and the next start will count as one after a crash. Further calls do nothing.
-func (s *Store) Close(context.Context) error {
-	if s.closed.Swap(true) {
-		return nil
-	}
-
-	for i := range s.shards {
-		s.shards[i].close()
-	}
-
-	return nil
 }
 
 // shardsFor returns how many shards, a power of two, hold maxKeys.

@@ -1,0 +1,229 @@
+package memory
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// A snapshotReader reads what a snapshotWriter wrote, and believes none of it:
+// the file may be cut short, rotten, or something else altogether. The first
+// error stays; reads after it return zeros.
+type snapshotReader struct {
+	in    *bufio.Reader
+	sum   uint32
+	table *crc32.Table
+	err   error
+	buf   [max(headerSize, leaseSize, termsSize, restSize)]byte
+	rest  []byte // of buf: what was read and not yet taken
+	terms []ledger.Terms
+	count uint64
+}
+
+// readSnapshot makes the store, an empty one, what the snapshot in says it was,
+// and returns when that was (µs). After an error the store is part full: clear it.
+func (s *Store) readSnapshot(in io.Reader) (saved int64, err error) {
+	r := &snapshotReader{in: bufio.NewReaderSize(in, 1<<16), table: crc32.MakeTable(crc32.Castagnoli)}
+
+	saved = r.header(s)
+
+	for i := range s.shards {
+		s.shards[i].last = saved
+	}
+
+	for r.err == nil && r.entry(s) {
+	}
+
+	if r.err == nil {
+		r.end()
+	}
+
+	return saved, r.err
+}
+
+func (r *snapshotReader) header(s *Store) (saved int64) {
+	r.read(headerSize)
+
+	if magic := r.bytes(len(snapshotMagic)); r.err == nil && string(magic) != snapshotMagic {
+		r.fail("it begins with %q, which no snapshot does", magic)
+	}
+
+	if version := r.u32(); r.err == nil && version != snapshotVersion {
+		r.fail("its version is %d, and this program reads %d", version, snapshotVersion)
+	}
+
+	s.id = r.u64()
+	s.seed = seed{r.u64(), r.u64()}
+	saved = r.i64()
+	s.loss = r.i64()
+
+	if r.err == nil && s.id == 0 {
+		r.fail("its id is 0")
+	}
+
+	return saved
+}
+
+// entry reads the next entry, and reports whether there may be another one.
+func (r *snapshotReader) entry(s *Store) bool {
+	r.read(1)
+
+	switch kind := r.bytes(1)[0]; {
+	case r.err != nil:
+	case kind == entryTerms:
+		r.readTerms()
+	case kind == entryRest, kind == entryHeld:
+		r.readLedger(s, kind)
+	case kind == entryEnd:
+		return false
+	default:
+		r.fail("entry %d is of kind %d, which there is not", r.count, kind)
+	}
+
+	return r.err == nil
+}
+
+func (r *snapshotReader) readTerms() {
+	r.read(termsSize)
+
+	t := ledger.Terms{
+		Bucket:   rate.Bucket{P: r.i64(), Q: r.i64(), Burst: r.i64()},
+		Version:  r.u64(),
+		Revision: r.u64(),
+		TTL:      r.i64(),
+	}
+
+	if err := fits(t); r.err == nil && err != nil {
+		r.fail("%w", err)
+	}
+
+	r.terms = append(r.terms, t)
+}
+
+func (r *snapshotReader) readLedger(s *Store, kind byte) {
+	r.read(restSize)
+
+	id := keyID{hi: r.u64(), lo: r.u64()}
+	state := ledger.State{TAT: rate.Time{Micros: r.i64(), Frac: r.i64()}}
+	number := r.u32()
+
+	if r.err == nil && int(number) >= len(r.terms) {
+		r.fail("entry %d refers to terms %d of %d", r.count, number, len(r.terms))
+	}
+
+	if r.err != nil {
+		return
+	}
+
+	state.Terms = r.terms[number]
+	if state.TAT.Frac < 0 || state.TAT.Frac >= state.Terms.Bucket.Q {
+		r.fail("entry %d has a fraction of %d/%d", r.count, state.TAT.Frac, state.Terms.Bucket.Q)
+
+		return
+	}
+
+	if kind == entryHeld {
+		r.readLeases(&state)
+	}
+
+	if r.err != nil {
+		return
+	}
+
+	r.count++
+	if !s.restore(id, &state) {
+		r.fail("entry %d has the key of another one", r.count)
+	}
+}
+
+func (r *snapshotReader) readLeases(s *ledger.State) {
+	r.read(4)
+
+	n := r.u32()
+	if r.err == nil && (n == 0 || n > maxLeases) {
+		r.fail("entry %d has %d leases", r.count, n)
+	}
+
+	for range n {
+		if r.read(leaseSize); r.err != nil {
+			return
+		}
+
+		l := ledger.Lease{
+			Holder: r.u64(), ID: r.u64(),
+			Granted: r.i64(), Spent: r.i64(), Debt: r.i64(),
+			Exp: r.i64(), Seq: r.u64(), Taken: r.u64(),
+		}
+
+		if l.Spent < 0 || l.Granted < l.Spent {
+			r.fail("entry %d has a lease of %d tokens with %d spent", r.count, l.Granted, l.Spent)
+		}
+
+		s.Leases = append(s.Leases, l)
+	}
+}
+
+// end checks that all of the file was read as it was written.
+func (r *snapshotReader) end() {
+	r.read(8)
+
+	if n := r.u64(); r.err == nil && n != r.count {
+		r.fail("it has %d entries where it says %d", r.count, n)
+	}
+
+	want := r.sum
+	r.read(4)
+
+	if got := r.u32(); r.err == nil && got != want {
+		r.fail("its checksum is %08x and should be %08x", got, want)
+	}
+}
+
+// restore adds a ledger, and reports whether it is the first of its key.
+func (s *Store) restore(id keyID, state *ledger.State) bool {
+	sh := s.shard(id)
+
+	if _, found := sh.table.find(id); found {
+		return false
+	}
+
+	sh.counts.leases += int64(len(state.Leases))
+	sh.add(sh.last, id, state)
+
+	return true
+}
+
+// read reads the n bytes that the next calls take.
+func (r *snapshotReader) read(n int) {
+	r.rest = r.buf[:n]
+
+	if r.err == nil {
+		if _, err := io.ReadFull(r.in, r.rest); err != nil {
+			r.fail("it ends, or cannot be read on, in entry %d: %w", r.count, err)
+		}
+	}
+
+	if r.err != nil {
+		clear(r.rest)
+	}
+
+	r.sum = crc32.Update(r.sum, r.table, r.rest)
+}
+
+func (r *snapshotReader) bytes(n int) []byte {
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+
+	return b
+}
+
+func (r *snapshotReader) u32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
+func (r *snapshotReader) u64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
+func (r *snapshotReader) i64() int64  { return int64(r.u64()) }
+
+func (r *snapshotReader) fail(format string, args ...any) { r.err = fmt.Errorf(format, args...) }
