@@ -1,0 +1,78 @@
+package leasewayhttp
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// request says what is known of r. Header fields are passed on and not copied: the limiter only reads them.
+func (m *Middleware) request(r *http.Request) leaseway.Request {
+	ip, viaProxy := clientIP(r, m.config.trusted)
+	req := leaseway.Request{IP: ip, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Headers: r.Header}
+	if identity := m.identity(); identity != nil {
+		req.APIKey = apiKey(r.Header, identity.APIKey)
+		req.User = user(r.Header, identity.User, viaProxy)
+	}
+	if m.config.attributes == nil {
+		return req
+	}
+	changed := req // a copy for the heap, which requests without the option do without
+	m.config.attributes(r, &changed)
+	return changed
+}
+
+// identity is where users and API keys are named; nil before the first rules arrived, when no rule needs them.
+func (m *Middleware) identity() *rule.Identity {
+	if m.config.identity != nil {
+		return m.config.identity
+	}
+	if set := m.limiter.Rules(); set != nil {
+		return &set.Identity
+	}
+	return nil
+}
+
+// apiKey returns the first credential that the request has; "" for none.
+func apiKey(h http.Header, places []rule.Credential) string {
+	for i := range places {
+		if places[i].Bearer {
+			if token := bearer(first(h, "Authorization")); token != "" {
+				return token
+			}
+			continue
+		}
+		if key := first(h, places[i].Header); key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// user returns who a header field says the caller is, if whoever sent it is believed; "" for nobody.
+func user(h http.Header, source rule.UserSource, viaProxy bool) string {
+	if source.Header == "" || !source.Trusted && !viaProxy {
+		return ""
+	}
+	return first(h, source.Header)
+}
+
+// bearer returns the token of an Authorization field; "" when it has another scheme. RFC 9110, 11.1: schemes are compared
+// without regard to case.
+func bearer(authorization string) string {
+	const scheme = "bearer"
+	if len(authorization) <= len(scheme) || authorization[len(scheme)] != ' ' || !strings.EqualFold(authorization[:len(scheme)], scheme) {
+		return ""
+	}
+	return strings.Trim(authorization[len(scheme):], " ")
+}
+
+// first is Header.Get for a canonical name: handlers take the first of several lines too, and must see the same caller.
+func first(h http.Header, canonical string) string {
+	if values := h[canonical]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}

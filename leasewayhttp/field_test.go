@@ -1,0 +1,229 @@
+package leasewayhttp
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"pgregory.net/rapid"
+
+	"github.com/leaseway/leaseway"
+)
+
+func TestFieldsOfAnAllowedRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the clock stands at 2000-01-01, a whole second
+		w := serve(newMiddleware(&verdict{decision: allowed()}, nil), get("/"))
+		want := map[string]string{
+			"X-RateLimit-Limit":     "150",
+			"X-RateLimit-Remaining": "149",
+			"X-RateLimit-Reset":     strconv.FormatInt(time.Now().Unix()+1, 10),
+			"RateLimit-Policy":      `"search";q=100;w=60`,
+			"RateLimit":             `"search";r=149;t=1`,
+		}
+		for name, value := range want {
+			if got := w.Header().Values(name); len(got) != 1 || got[0] != value {
+				t.Errorf("%s is %q, want %q", name, got, value)
+			}
+		}
+		if len(w.Header()) != len(want) {
+			t.Errorf("fields %v, want no others than %v", w.Header(), want)
+		}
+	})
+}
+
+func TestResetRoundsUp(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		after time.Duration
+		want  int64
+	}{
+		{0, 0},
+		{1, 1},
+		{999_999_999, 1},
+		{time.Second, 1},
+		{time.Second + 1, 2},
+	} {
+		if got := ceilUnix(start.Add(c.after)) - start.Unix(); got != c.want {
+			t.Errorf("%v after a whole second: %d, want %d", c.after, got, c.want)
+		}
+		if got := ceilSeconds(c.after); got != c.want {
+			t.Errorf("%v: %d s, want %d", c.after, got, c.want)
+		}
+	}
+	if got := ceilSeconds(-time.Hour); got != 0 {
+		t.Errorf("what is past is %d s, want 0", got)
+	}
+	if got := ceilSeconds(1<<63 - 1); got != 9223372037 {
+		t.Errorf("the longest duration is %d s, want 9223372037", got)
+	}
+}
+
+func TestHeadersChoosesTheFields(t *testing.T) {
+	ietf := []string{"Ratelimit", "Ratelimit-Policy"}
+	legacy := []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
+	for headers, want := range map[Headers][]string{
+		HeadersBoth:   slices.Concat(ietf, legacy),
+		HeadersIETF:   ietf,
+		HeadersLegacy: legacy,
+		HeadersNone:   nil,
+	} {
+		opts := []Option{WithHeaders(headers)}
+		w := serve(newMiddleware(&verdict{decision: allowed()}, opts), get("/"))
+		if got := slices.Sorted(maps.Keys(w.Header())); !slices.Equal(got, want) {
+			t.Errorf("%v: fields %v, want %v", headers, got, want)
+		}
+		w = serve(newMiddleware(&verdict{decision: overLimit()}, opts), get("/"))
+		if got := w.Header().Get("Retry-After"); got != "5" {
+			t.Errorf("%v: Retry-After %q on a refusal, want 5", headers, got)
+		}
+	}
+}
+
+func TestNoFieldsWithoutARule(t *testing.T) {
+	w := serve(newMiddleware(&verdict{decision: leaseway.Decision{Allowed: true}}, nil), get("/"))
+	if len(w.Header()) != 0 {
+		t.Errorf("fields %v, want none", w.Header())
+	}
+}
+
+// A parser of structured fields reads what was decided, whatever the rule is called and however large the numbers are.
+func TestFieldsParse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := leaseway.Decision{
+			Allowed:   rapid.Bool().Draw(t, "allowed"),
+			Reason:    leaseway.ReasonOverLimit,
+			Rule:      rapid.OneOf(rapid.StringN(1, 64, -1), rapid.SampledFrom([]string{`a"b\c`, "%", "ключ", "\x00", "a;b=1, c"})).Draw(t, "rule"),
+			Limit:     rapid.Int64Range(0, 1<<51).Draw(t, "limit"),
+			Remaining: rapid.Int64Range(0, 1<<51).Draw(t, "remaining"),
+			Quota:     rapid.Int64Range(0, 1<<51).Draw(t, "quota"),
+			Window:    time.Duration(rapid.Int64Range(0, 366*86400*1e6).Draw(t, "µs of the window")) * time.Microsecond,
+			Reset:     time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "reset")),
+		}
+		if !d.Allowed {
+			d.RetryAfter = time.Duration(rapid.Int64Range(0, 1<<60).Draw(t, "retryAfter"))
+		}
+		w := serve(newMiddleware(&verdict{decision: d}, nil), get("/"))
+
+		policy := parseField(t, w.Header(), "RateLimit-Policy")
+		limit := parseField(t, w.Header(), "RateLimit")
+		if policy.Value != limit.Value {
+			t.Fatalf("the policy is %q and the limit %q", policy.Value, limit.Value)
+		}
+		if printable(d.Rule) && policy.Value != d.Rule {
+			t.Fatalf("the policy is %q, want %q", policy.Value, d.Rule)
+		}
+		if got := param(limit, "r"); got != min(d.Remaining, 999_999_999_999_999) {
+			t.Fatalf("r is %d for %d", got, d.Remaining)
+		}
+		if got := w.Header().Get("X-RateLimit-Limit"); got != strconv.FormatInt(d.Limit, 10) {
+			t.Fatalf("X-RateLimit-Limit is %s for %d", got, d.Limit)
+		}
+		// The rate is the same, but where it cannot be said in whole seconds: q/w = quota/window.
+		if seconds := param(policy, "w"); seconds >= 0 {
+			if rate, want := float64(param(policy, "q"))/float64(seconds), float64(d.Quota)/d.Window.Seconds(); rate < want*(1-1e-9) || rate > want*(1+1e-9) {
+				t.Fatalf("the policy says %v a second, want %v", rate, want)
+			}
+		} else if d.Window%time.Second == 0 && d.Window > 0 && d.Quota < 1e15 {
+			t.Fatalf("the policy of %d per %v has no window", d.Quota, d.Window)
+		}
+		if !d.Allowed {
+			if after, t1 := w.Header().Get("Retry-After"), param(limit, "t"); after != "" && after != strconv.FormatInt(t1, 10) || after == "" && t1 != -1 {
+				t.Fatalf("Retry-After is %q and t %d", after, t1)
+			}
+		} else if got := param(limit, "t"); got != ceilSeconds(d.Reset) {
+			t.Fatalf("t is %d, want %d", got, ceilSeconds(d.Reset))
+		}
+	})
+}
+
+func parseField(t *rapid.T, h http.Header, name string) httpsfv.Item {
+	list, err := httpsfv.UnmarshalList(h.Values(name))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%s %q: %v, %d members", name, h.Values(name), err, len(list))
+	}
+	item, ok := list[0].(httpsfv.Item)
+	if !ok {
+		t.Fatalf("%s is no Item: %v", name, list[0])
+	}
+	if _, ok := item.Value.(string); !ok {
+		t.Fatalf("%s does not name a String: %v", name, item.Value)
+	}
+	return item
+}
+
+// param is an Integer parameter; -1 when it is not there.
+func param(item httpsfv.Item, name string) int64 {
+	value, ok := item.Params.Get(name)
+	if !ok {
+		return -1
+	}
+	return value.(int64)
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '%' })
+}
+
+func TestWholeSeconds(t *testing.T) {
+	for _, c := range []struct {
+		quota         int64
+		window        time.Duration
+		wantQuota     int64
+		wantSeconds   int64
+		whatItMustSay string
+	}{
+		{100, time.Minute, 100, 60, "a whole window stays as written"},
+		{10, 100 * time.Millisecond, 100, 1, "ten in 100 ms are 100 in 1 s"},
+		{10, 1500 * time.Millisecond, 20, 3, "ten in 1.5 s are 20 in 3 s"},
+		{1, 366 * 24 * time.Hour, 1, 366 * 86400, "the longest window"},
+		{0, 0, 0, 0, "a blocked rule has no window"},
+		{1 << 40, 1001 * time.Microsecond, 1 << 40, 0, "too large to say: no window"},
+		{-1, time.Second, 0, 1, "never a sign"},
+	} {
+		if q, s := wholeSeconds(c.quota, c.window); q != c.wantQuota || s != c.wantSeconds {
+			t.Errorf("%s: %d in %d s, want %d in %d s", c.whatItMustSay, q, s, c.wantQuota, c.wantSeconds)
+		}
+	}
+}
+
+func TestPoliciesAreBounded(t *testing.T) {
+	p := newPolicies()
+	for i := range 3 * maxPolicies {
+		d := leaseway.Decision{Rule: "r", Limit: int64(i), Quota: int64(i), Window: time.Second}
+		if got, want := p.of(&d).field, fmt.Sprintf(`"r";q=%d;w=1`, i); got != want {
+			t.Fatalf("the policy is %s, want %s", got, want)
+		}
+	}
+	if n := p.rendered.Size(); n > maxPolicies {
+		t.Errorf("%d policies are kept, want at most %d", n, maxPolicies)
+	}
+}
+
+// What a handler does to a field of one response must not show in the next.
+func TestResponsesShareNoValues(t *testing.T) {
+	m := newMiddleware(&verdict{decision: allowed()}, nil)
+	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for name, values := range w.Header() {
+			w.Header().Add(name, "added")
+			values[0] = "overwritten"
+		}
+	}))
+	h.ServeHTTP(httptest.NewRecorder(), get("/"))
+	w := serve(m, get("/"))
+	for name, values := range w.Header() {
+		if len(values) != 1 || values[0] == "overwritten" || values[0] == "added" {
+			t.Errorf("%s is %q", name, values)
+		}
+	}
+	if got := w.Header().Get("RateLimit-Policy"); got != `"search";q=100;w=60` {
+		t.Errorf("RateLimit-Policy is %s", got)
+	}
+}

@@ -1,0 +1,104 @@
+// Package leasewayhttp limits what net/http handlers serve: a middleware asks a [leaseway.Limiter] about each request, says
+// in the response's header fields what is left, and answers for the handler when a rule refuses.
+//
+//	request ──▶ exempt path or CORS preflight? ──yes──────────────────────────────▶ next handler
+//	                     │ no                                                           ▲
+//	                     ▼                                                              │ allowed, or the limiter panicked
+//	            attributes: client address, user, API key, method, host, path           │
+//	                     │                                                              │
+//	                     ▼                                                              │
+//	              Limiter.Decide ──▶ rate-limit header fields ──────────────────────────┤
+//	                                                                                    │ refused
+//	                                                                                    ▼
+//	                                                         429, 503 or 400 with Retry-After and a problem document
+//
+// The ResponseWriter goes to the next handler as it came, so that flushing, hijacking, sendfile and
+// [http.ResponseController] work as they do without the middleware. Its neighbours are the SDK below, which decides, and
+// package rule, whose identity section says where users and API keys are named.
+package leasewayhttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// decider is what the middleware needs of a Limiter.
+type decider interface {
+	Decide(ctx context.Context, req leaseway.Request) leaseway.Decision
+	Rules() *rule.Set
+}
+
+// Middleware limits handlers. It is safe for concurrent use, and one Middleware may wrap any number of handlers.
+type Middleware struct {
+	limiter  decider
+	config   config
+	policies policies
+	panics   recovery
+}
+
+// Stats are counts since the start.
+type Stats struct {
+	// Panics were recovered on the way to a decision; the requests were served.
+	Panics int64
+}
+
+// New returns a Middleware that asks limiter. Without options every request is decided, but for CORS preflights and the
+// usual health probes, the caller's address is the peer's, and all header fields are sent.
+func New(limiter *leaseway.Limiter, opts ...Option) *Middleware { return newMiddleware(limiter, opts) }
+
+func newMiddleware(limiter decider, opts []Option) *Middleware {
+	m := &Middleware{limiter: limiter, config: defaultConfig(), policies: newPolicies()}
+	for _, opt := range opts {
+		opt.apply(&m.config)
+	}
+	m.panics.logger = m.config.logger
+	return m
+}
+
+// Handler returns a handler that passes to next what the rules allow, and answers the rest itself. As a method value it is
+// the func(http.Handler) http.Handler that routers take: router.Use(middleware.Handler).
+func (m *Middleware) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.isFree(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		// The next handler runs outside of decide, so that its panics stay its own.
+		if d, wait := m.decide(w.Header(), r); !d.Allowed {
+			m.refuse(w, r, refusal{decision: d, retryAfterSec: wait})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Stats returns counts since the start.
+func (m *Middleware) Stats() Stats { return Stats{Panics: m.panics.count.Load()} }
+
+// isFree tells the requests that no rule is asked about.
+func (m *Middleware) isFree(r *http.Request) bool {
+	for _, path := range m.config.exempt {
+		if r.URL.Path == path {
+			return true
+		}
+	}
+	return r.Method == http.MethodOptions && isPreflight(r.Header)
+}
+
+// decide returns the decision and the seconds of Retry-After, 0 for none, and puts the decision into the fields of h. After
+// a panic before the decision the request is served: a bug in the limiter must not become an outage of the API.
+func (m *Middleware) decide(h http.Header, r *http.Request) (d leaseway.Decision, wait int64) {
+	d.Allowed = true
+	defer m.panics.recover(r)
+	d = m.limiter.Decide(r.Context(), m.request(r))
+	if !d.Allowed {
+		wait = m.retryAfterSec(&d)
+	}
+	if d.Matched() && m.config.headers != HeadersNone {
+		m.setFields(h, &d, wait)
+	}
+	return d, wait
+}

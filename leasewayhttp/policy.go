@@ -1,0 +1,112 @@
+package leasewayhttp
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/leaseway/leaseway"
+)
+
+// maxInteger is the largest Integer of structured fields (RFC 9651, 3.3.1).
+const maxInteger = 999_999_999_999_999
+
+// policy is what a rule's fields say for every request under the same quota, rendered once.
+type policy struct {
+	limit string // X-RateLimit-Limit
+	field string // RateLimit-Policy: "id";q=100;w=60
+	left  string // the beginning of RateLimit: "id";r=
+}
+
+// policyKey is what a policy is made of.
+type policyKey struct {
+	rule   string
+	limit  int64
+	quota  int64
+	window time.Duration
+}
+
+// policies remembers rendered policies. Overrides can be a million, so it holds maxPolicies at most and then starts over:
+// those in use are back after one request each.
+type policies struct {
+	rendered *xsync.Map[policyKey, *policy]
+	held     *atomic.Int64
+}
+
+const maxPolicies = 4096
+
+func newPolicies() policies {
+	return policies{rendered: xsync.NewMap[policyKey, *policy](), held: new(atomic.Int64)}
+}
+
+// of returns the policy of a decision that a rule matched.
+func (p policies) of(d *leaseway.Decision) *policy {
+	key := policyKey{rule: d.Rule, limit: d.Limit, quota: d.Quota, window: d.Window}
+	if known, ok := p.rendered.Load(key); ok {
+		return known
+	}
+	if p.held.Add(1) > maxPolicies {
+		p.rendered.Clear()
+		p.held.Store(1)
+	}
+	rendered := renderPolicy(key)
+	p.rendered.Store(key, rendered)
+	return rendered
+}
+
+func renderPolicy(key policyKey) *policy {
+	name := appendString(nil, key.rule)
+	quota, seconds := wholeSeconds(key.quota, key.window)
+	field := append(append([]byte(nil), name...), ";q="...)
+	field = strconv.AppendInt(field, quota, 10)
+	if seconds > 0 {
+		field = strconv.AppendInt(append(field, ";w="...), seconds, 10)
+	}
+	return &policy{
+		limit: strconv.FormatInt(max(key.limit, 0), 10),
+		field: string(field),
+		left:  string(append(name, ";r="...)),
+	}
+}
+
+// wholeSeconds says the same rate over whole seconds, which is all that RateLimit-Policy can say: 10 in 100 ms are 100 in 1 s.
+// No window, or numbers too large to say, give 0 seconds: the parameter is then left out.
+func wholeSeconds(quota int64, window time.Duration) (scaled, seconds int64) {
+	quota = min(max(quota, 0), maxInteger)
+	if window <= 0 {
+		return quota, 0
+	}
+	divisor := gcd(int64(window), int64(time.Second))
+	factor := int64(time.Second) / divisor
+	if quota > maxInteger/factor {
+		return quota, 0
+	}
+	return quota * factor, int64(window) / divisor
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// appendString appends a String of structured fields (RFC 9651, 4.1.6). It can only hold printable ASCII: other bytes are
+// written as in a URL, and so is the percent sign, which keeps names apart.
+func appendString(dst []byte, s string) []byte {
+	const hex = "0123456789ABCDEF"
+	dst = append(dst, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ' || c > '~' || c == '%':
+			dst = append(dst, '%', hex[c>>4], hex[c&15])
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,164 @@
+package leasewayhttp
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/leaseway/leaseway"
+)
+
+// Jitter is at most a tenth of the wait, and maxJitterSec.
+const (
+	jitterShare  = 10
+	maxJitterSec = 30
+)
+
+// refusal is a decision against a request, with the seconds that its caller is told to wait; 0 when waiting does not help.
+type refusal struct {
+	decision      leaseway.Decision
+	retryAfterSec int64
+}
+
+// StatusCode is the status of the answer to a refused request: 429 for the caller's budget, 503 for the system's state,
+// 400 for a request that is none.
+func StatusCode(d leaseway.Decision) int {
+	switch d.Reason {
+	case leaseway.ReasonUnavailable:
+		return http.StatusServiceUnavailable
+	case leaseway.ReasonInvalid:
+		return http.StatusBadRequest
+	default:
+		return http.StatusTooManyRequests
+	}
+}
+
+// retryAfterSec is the Retry-After of a refused request: whole seconds, rounded up, and jitter on top, so that it is never
+// early; 0 for none.
+func (m *Middleware) retryAfterSec(d *leaseway.Decision) int64 {
+	wait := ceilSeconds(d.RetryAfter)
+	if wait == 0 {
+		if d.Reason != leaseway.ReasonUnavailable {
+			return 0
+		}
+		wait = 1 // nobody knows when, but a client that is told nothing comes back at once
+	}
+	if m.config.noJitter {
+		return wait
+	}
+	return wait + rand.Int64N(maxJitter(wait)+1)
+}
+
+// maxJitter is how many whole seconds may be added to a wait. A wait below 10 s gets none: a tenth of it is no whole second.
+func maxJitter(wait int64) int64 { return min(wait/jitterShare, maxJitterSec) }
+
+// refuse answers a request that a rule refused.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
+	h := w.Header()
+	// What others have said about the response that now will not be.
+	for _, field := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
+		delete(h, field)
+	}
+	h["Cache-Control"] = []string{"no-store"}
+	if f.retryAfterSec > 0 {
+		h[fieldRetryAfter] = []string{strconv.FormatInt(f.retryAfterSec, 10)}
+	}
+	m.expose(h, r.Header)
+	if m.config.denied != nil {
+		m.config.denied(w, r, f.decision)
+		return
+	}
+	h["Content-Type"] = []string{"application/problem+json"}
+	w.WriteHeader(StatusCode(f.decision))
+	if r.Method == http.MethodHead {
+		return
+	}
+	// Numbers and valid strings always marshal; and a client that went away needs no body.
+	body, _ := json.Marshal(f.problem())
+	_, _ = w.Write(body)
+}
+
+// problem is the body of a refusal (RFC 9457). It names rules and never keys, some of which are secret.
+type problem struct {
+	Type             string          `json:"type"`
+	Title            string          `json:"title"`
+	Status           int             `json:"status"`
+	Detail           string          `json:"detail"`
+	Reason           leaseway.Reason `json:"reason"`
+	Rule             string          `json:"rule,omitempty"`
+	Limit            *int64          `json:"limit,omitempty"`
+	Remaining        *int64          `json:"remaining,omitempty"`
+	RetryAfterSec    int64           `json:"retryAfterSec,omitempty"`
+	ViolatedPolicies []string        `json:"violated-policies,omitempty"` //nolint:tagliatelle // the draft's name
+}
+
+// The problem types of draft-ietf-httpapi-ratelimit-headers, section 6; the rest have none of their own.
+const (
+	typeQuotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	typeBlank           = "about:blank"
+)
+
+func (f *refusal) problem() problem {
+	d := &f.decision
+	p := problem{
+		Type: typeBlank, Title: http.StatusText(StatusCode(*d)), Status: StatusCode(*d), Detail: f.detail(),
+		Reason: d.Reason, Rule: d.Rule, RetryAfterSec: f.retryAfterSec,
+	}
+	switch d.Reason {
+	case leaseway.ReasonOverLimit:
+		p.Type, p.Title = typeQuotaExceeded, "The limit for this caller is used up"
+		p.ViolatedPolicies = []string{d.Rule}
+	case leaseway.ReasonCostExceedsLimit:
+		p.Type, p.Title = typeQuotaExceeded, "The request costs more than the limit"
+		p.ViolatedPolicies = []string{d.Rule}
+	case leaseway.ReasonUnavailable:
+		p.Type, p.Title = typeReducedCapacity, "Limits cannot be checked at the moment"
+	default:
+	}
+	if d.Matched() {
+		p.Limit, p.Remaining = &d.Limit, &d.Remaining
+	}
+	return p
+}
+
+// detail says in plain words which rule refused, what it allows, when to come back and what to do.
+func (f *refusal) detail() string {
+	d := &f.decision
+	name := "A rule"
+	if d.Matched() {
+		name = "Rule " + strconv.Quote(d.Rule)
+	}
+	switch d.Reason {
+	case leaseway.ReasonCostExceedsLimit:
+		return name + " holds at most " + strconv.FormatInt(d.Limit, 10) + " tokens, and this request costs more. " +
+			"Waiting does not help: split the request into smaller ones, or ask for a higher limit."
+	case leaseway.ReasonBlocked:
+		return name + " blocks this caller. Waiting does not help: ask whoever runs this API."
+	case leaseway.ReasonMissingKey:
+		return name + " needs to know who is calling, and the request does not say. " +
+			"Waiting does not help: send the credential or the header that this API asks for."
+	case leaseway.ReasonUnavailable:
+		return name + " cannot be checked at the moment, and lets nothing through until it can. It is not your doing: try again in " +
+			inWords(time.Duration(f.retryAfterSec)*time.Second) + "."
+	case leaseway.ReasonInvalid:
+		return "The request cannot be counted, since its cost is not a number of tokens. Waiting does not help: correct the cost."
+	default:
+		return f.overLimit(name)
+	}
+}
+
+func (f *refusal) overLimit(name string) string {
+	d := &f.decision
+	text := name + " allows " + strconv.FormatInt(d.Quota, 10) + " requests " + perWindow(d.Window)
+	if d.Limit != d.Quota {
+		text += ", and at most " + strconv.FormatInt(d.Limit, 10) + " at once"
+	}
+	text += ". They are used up. "
+	if f.retryAfterSec > 0 {
+		text += "Try again in " + inWords(time.Duration(f.retryAfterSec)*time.Second) + ". "
+	}
+	return text + "To stay within the limit spread requests out, or ask for a higher one."
+}
