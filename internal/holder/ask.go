@@ -10,7 +10,7 @@ type Need struct {
 	Seq     uint64  // the process's next
 	Holder  uint64  // its incarnation
 	Takes   []int64 // costs of requests that wait for this key alone
-	Lease   int64   // tokens that requests under several rules wait for
+	Needs   []int64 // costs of requests that wait for other rules, too
 	Holders int64   // live holders of the fleet
 	TTL     int64   // of a lease of this rule, µs
 	Return  bool    // give everything back: the process stops, or the rule went away
@@ -43,7 +43,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	spent = max(spent, l.Spent())
 	ask := ledger.Ask{
 		Holder: need.Holder, Seq: need.Seq, Lease: l.id,
-		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes,
+		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes, Needs: need.Needs,
 		RaiseTo: spent + balance + l.reserved.Load(),
 		Keep:    l.debt < l.acked,
 	}
@@ -59,6 +59,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		ask.Lag = now - end.Micros
 	}
 
+	l.told = spent
 	l.sent = sent{seq: need.Seq, at: now, spent: spent, debt: l.debt, ttl: need.TTL}
 
 	return ask
@@ -74,6 +75,12 @@ func (l *Lease) want(now, spent int64, need Need) int64 {
 		l.demand.cost = n
 	}
 
+	var needs int64
+	for _, n := range need.Needs {
+		needs += n
+		l.demand.cost = n
+	}
+
 	l.demand.cost = max(1, l.demand.cost)
 	l.demand.update(now, asked, need.TTL)
 
@@ -83,10 +90,10 @@ func (l *Lease) want(now, spent int64, need Need) int64 {
 
 	holders := max(need.Holders, l.heard.holders)
 	if l.Known() && l.demand.holds(l.heard.terms.Bucket.Burst, holders) {
-		return max(need.Lease, l.demand.want)
+		return needs + l.demand.want
 	}
 
-	return need.Lease
+	return needs
 }
 
 // strike takes n tokens off the balance to give them back.
@@ -117,14 +124,8 @@ func (l *Lease) Hear(now int64, a ledger.Answer) bool {
 	l.tick.Store(0) // the next spend looks at the lease's end, which may be past, and opens a mark of its own
 
 	if a.Lease != l.id {
-		spent := l.Spent() - sent.spent // since the ask, from a lease that is gone
-		l.balance.Store(0)
-		l.granted, l.struck = 0, 0
-		l.heard.spent = 0
+		l.end()
 		l.id = a.Lease
-		l.mark = mark{}
-		l.demand.spent = 0
-		l.refused.Add(max(0, spent))
 		sent.spent = 0
 	} else {
 		l.mark.answered()

@@ -42,12 +42,13 @@ func (Exact) After(tick int64) int64 { return tick }
 type Lease struct {
 	// Spent by requests, without the lock.
 	balance  atomic.Int64
-	tick     atomic.Int64 // the tick for which Turn last ran
-	low      atomic.Int64 // a balance below it wants a refill
-	reserved atomic.Int64 // taken from the balance, not yet committed
-	refused  atomic.Int64 // tokens that were asked for and not given since the last ask
-	denyTill atomic.Int64 // until then a cost above what is here is denied
-	denyOver atomic.Int64 // what the store had left when it said so
+	tick     atomic.Int64  // the tick for which Turn last ran
+	low      atomic.Int64  // a balance below it wants a refill
+	reserved atomic.Int64  // taken from the balance, not yet committed
+	epoch    atomic.Uint64 // raised when a lease ends: what was taken from it before cannot come back
+	refused  atomic.Int64  // tokens that were asked for and not given since the last ask
+	denyTill atomic.Int64  // until then a cost above what is here is denied
+	denyOver atomic.Int64  // what the store had left when it said so
 
 	// Under the caller's lock.
 	id      uint64
@@ -61,6 +62,8 @@ type Lease struct {
 	local   local
 	debt    int64 // D to report
 	acked   int64 // D that the ledger confirmed
+	past    int64 // spent of leases that ended
+	told    int64 // the largest S that an ask of this lease reported
 }
 
 // sent is the ask that is on its way.
@@ -87,8 +90,11 @@ type heard struct {
 func (l *Lease) Spent() int64 {
 	balance := l.balance.Load() // before reserved: see Reserve
 
-	return max(l.heard.spent, l.granted-l.struck-balance-l.reserved.Load())
+	return max(l.told, l.granted-l.struck-balance-l.reserved.Load())
 }
+
+// TotalSpent returns the tokens spent from all leases of the key so far.
+func (l *Lease) TotalSpent() int64 { return l.past + l.Spent() }
 
 // Balance returns the tokens that may be spent now.
 func (l *Lease) Balance() int64 { return l.balance.Load() }
@@ -122,9 +128,12 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) {
 
 // end gives up the lease: the ledger takes what was left as spent.
 func (l *Lease) end() {
+	l.epoch.Add(1)
+	l.past += l.Spent()
+	l.demand.spent -= l.Spent()
 	l.balance.Store(0)
 	l.low.Store(0)
-	l.id, l.granted, l.struck, l.until = 0, 0, 0, 0
+	l.id, l.granted, l.struck, l.until, l.told = 0, 0, 0, 0, 0
 	l.sent.seq = 0
 	l.heard.spent = 0
 	l.mark = mark{}

@@ -75,6 +75,12 @@ func (l *Lease) TakeLocal(now, n int64) (ok bool, left, wait int64) {
 	return true, left, 0
 }
 
+// UndoLocal puts back n tokens that TakeLocal took at the same instant.
+func (l *Lease) UndoLocal(n int64) {
+	l.local.tat = l.local.bucket.Add(l.local.tat, -n)
+	l.local.owing = l.local.share.Add(l.local.owing, -n)
+}
+
 // owed returns the tokens of local admissions that did not drain yet, rounded up.
 func (f *local) owed(now int64) int64 {
 	owing, from := f.owing.Max(rate.At(now)), f.from.Max(rate.At(now))

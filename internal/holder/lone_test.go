@@ -68,6 +68,7 @@ func (o *lone) take(now, n int64) bool {
 			balance = 0
 		}
 
+		epoch := o.lease.Epoch()
 		o.lease.Reserve(now, balance)
 
 		if o.ask(now, n-balance).Taken != 0 {
@@ -76,7 +77,7 @@ func (o *lone) take(now, n int64) bool {
 			return true
 		}
 
-		o.lease.Cancel(balance)
+		o.lease.Cancel(epoch, balance)
 		o.lease.Turn(now, now, holder.Exact{})
 		_, v, _ = o.lease.Spend(now, n) // the refill that came with it may cover it
 

@@ -171,7 +171,7 @@ func (m *model) ask(i int, p *process, local int64) {
 
 	switch m.c.pick("need", 3) {
 	case 0:
-		need.Lease = 1 + m.c.pick("lease", m.bucket.Burst)
+		need.Needs = []int64{1 + m.c.pick("need", m.bucket.Burst)}
 	case 1:
 		need.Takes = []int64{1 + m.c.pick("take", m.bucket.Burst)}
 	}

@@ -27,7 +27,7 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 			ledgerGo, "func (s *State) lift(at, n int64) { s.TAT = s.TAT.Max(s.after(rate.At(at), n)) }",
 			"func (s *State) lift(_, _ int64) {}",
 		}},
-		"a take inside G": {{ledgerGo, "l.Granted += leased\n", "l.Granted += leased + used\n"}},
+		"a take inside G": {{ledgerGo, "l.Granted += leased\n", "l.Granted += leased + avail - left\n"}},
 		"an identity that survives a restart": {
 			{ledgerGo, "if i >= 0 && s.Leases[i].ID != ask.Lease {", "if i >= 0 && false {"},
 			{"model_test.go", "p.incarnation = m.seq\n", "p.incarnation = max(p.incarnation, 7)\n"},

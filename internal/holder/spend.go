@@ -42,6 +42,9 @@ func (l *Lease) Spend(tick, n int64) (left int64, v Verdict, look bool) {
 	}
 }
 
+// Epoch returns what Cancel and Refund must be told: read it before spending.
+func (l *Lease) Epoch() uint64 { return l.epoch.Load() }
+
 // Reserve is Spend for a request that needs several rules to agree: the tokens
 // leave the balance but count as spent only after Commit. Spent reads the
 // balance first, so it can miss a reservation that begins, never count one as spent.
@@ -59,10 +62,14 @@ func (l *Lease) Reserve(tick, n int64) (left int64, v Verdict, look bool) {
 // Commit makes a reservation of n tokens a spending.
 func (l *Lease) Commit(n int64) { l.reserved.Add(-n) }
 
-// Cancel puts a reservation of n tokens back; under the lock.
-func (l *Lease) Cancel(n int64) {
+// Cancel puts a reservation of n tokens back, under the lock. If the lease has
+// ended since epoch, its tokens are gone.
+func (l *Lease) Cancel(epoch uint64, n int64) {
 	l.reserved.Add(-n)
-	l.balance.Add(n)
+
+	if epoch == l.epoch.Load() {
+		l.balance.Add(n)
+	}
 }
 
 // Denied reports whether a request for n tokens is denied from memory at now:
@@ -78,12 +85,11 @@ func (l *Lease) Denied(now, n int64) (till int64, denied bool) {
 // takes into account. Without the lock.
 func (l *Lease) Refuse(n int64) { l.refused.Add(n) }
 
-// Refund takes back n tokens that were spent under the lease id that the
-// decision was charged to. What no ask reported yet goes back into the balance;
-// the rest is credited by the ledger with the next ask. Returned: whether one is needed.
-func (l *Lease) Refund(id uint64, n int64) (ask bool) {
-	unreported := l.Spent() - max(l.heard.spent, l.sent.spent)
-	if id != 0 && id == l.id && l.sent.seq == 0 && unreported >= n {
+// Refund takes back n tokens that were spent in epoch, under the lock. What no
+// ask reported yet goes back into the balance; the rest is credited by the
+// ledger with the next ask. It reports whether one is needed.
+func (l *Lease) Refund(epoch uint64, n int64) (ask bool) {
+	if epoch == l.epoch.Load() && l.id != 0 && l.Spent()-l.told >= n {
 		l.balance.Add(n)
 
 		return false
@@ -94,6 +100,3 @@ func (l *Lease) Refund(id uint64, n int64) (ask bool) {
 
 	return true
 }
-
-// ID returns the lease that spending is charged to now, 0 for none.
-func (l *Lease) ID() uint64 { return l.id }

@@ -251,28 +251,38 @@ func (s *State) giveBack(l *Lease, ask Ask) {
 	}
 }
 
-// grant gives the takes, in order, each whole or not at all, and then leases up
-// to the fair share of what is left.
+// grant gives the takes and the needs, in order, each whole or not at all, and
+// then leases up to the fair share of what is left.
 func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused bool) {
 	b := s.Terms.Bucket
 	avail := b.Avail(s.Now, s.TAT)
-
-	var used int64
+	left := avail
 
 	for i, cost := range ask.Takes[:min(len(ask.Takes), MaxTakes)] {
-		if cost < 0 || cost > avail-used {
+		if cost < 0 || cost > left {
 			refused = true
 
 			continue
 		}
 
-		used += cost
+		left -= cost
 		taken |= 1 << i
 	}
 
-	leased := max(0, min(ask.RaiseTo-l.Granted, s.share(l, avail-used)))
+	for _, cost := range ask.Needs[:min(len(ask.Needs), MaxTakes)] {
+		if cost < 0 || cost > left {
+			refused = true
+
+			continue
+		}
+
+		left -= cost
+		l.Granted += cost
+	}
+
+	leased := max(0, min(ask.RaiseTo-l.Granted, s.share(l, left)))
 	l.Granted += leased
-	s.TAT = b.Add(s.TAT.Max(rate.At(s.Now)), used+leased)
+	s.TAT = b.Add(s.TAT.Max(rate.At(s.Now)), avail-left+leased)
 
 	return taken, refused
 }

@@ -24,7 +24,8 @@ type Ask struct {
 	Debt      int64   // D: admitted without a lease, less what was refunded; a total over the incarnation
 	DebtAcked int64   // the part of Debt that an answer has confirmed
 	Takes     []int64 // costs of requests that wait now, in order
-	RaiseTo   int64   // the total up to which it wants G; below G it is a return
+	Needs     []int64 // like Takes, but to be leased: requests that other rules must agree to as well
+	RaiseTo   int64   // the total up to which it wants G, Needs included; below G it is a return
 	Keep      bool    // keep the lease's record although nothing is left on it
 }
 
@@ -88,12 +89,19 @@ func (s *State) answer(i int, taken uint64, a Answer) Answer {
 }
 
 // askAgain says when a holder that got less than it wanted should come again.
-// A lone one comes for the next token. Several wait longer, because tokens
-// collect meanwhile, up to a quarter of the burst, and none is lost.
+// A lone one comes for the next token. Several wait longer once less than half
+// the burst is there, because tokens collect meanwhile, up to a quarter of the
+// burst, and none is lost.
 func askAgain(b rate.Bucket, level rate.Time, holders int64) int64 {
-	next := b.Wait(0, level, min(b.Burst, b.Avail(0, level)+1))
+	avail := b.Avail(0, level)
+	next := b.Wait(0, level, min(b.Burst, avail+1))
+
 	if holders < 2 {
 		return next
+	}
+
+	if avail > 0 && avail >= b.Burst/2 {
+		return 0
 	}
 
 	quarter := b.Add(rate.Time{}, b.Burst).Micros / 4
