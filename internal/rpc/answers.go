@@ -1,0 +1,181 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// sameTerms is how many of an answer's last terms are looked at for the terms of
+// the next key. Keys of few rules share them; more would only be repeated.
+const sameTerms = 16
+
+// encodeAnswers turns the answers to a batch into the message that is signed.
+func encodeAnswers(batch *ledger.Batch, answers *ledger.Answers) *leasewayv1.Answer {
+	keys := make([]leasewayv1.KeyAnswer, len(answers.Keys)) // one allocation for all
+	msg := &leasewayv1.Answer{
+		Holder: batch.Holder, Seq: batch.Seq, Store: answers.Store, Live: answers.Live, RulesVersion: answers.Version,
+		Keys: make([]*leasewayv1.KeyAnswer, len(answers.Keys)),
+	}
+
+	var terms []ledger.Terms // as in msg.Terms
+
+	for i := range answers.Keys {
+		from, to := &answers.Keys[i], &keys[i]
+		msg.Keys[i] = to
+		to.Code = encodeCode(from.Code)
+
+		if from.Code != ledger.KeyOK {
+			continue
+		}
+
+		a := &from.Answer
+		if a.Status == ledger.Superseded {
+			to.Superseded = true
+
+			continue
+		}
+
+		late := max(0, len(terms)-sameTerms)
+
+		at := slices.Index(terms[late:], a.Terms)
+		if at < 0 {
+			at = len(terms) - late
+			terms = append(terms, a.Terms)
+			msg.Terms = append(msg.Terms, encodeTerms(a.Terms))
+		}
+
+		to.Terms = uint32(late + at)
+		to.Stale, to.Lease, to.Taken = a.Stale, a.Lease, a.Taken
+		to.Granted, to.Spent, to.Debt = a.Granted, a.Spent, a.Debt
+		to.LevelUs, to.LevelFrac = a.Level.Micros, a.Level.Frac
+		to.Others, to.Holders, to.AskAgainUs, to.Short = a.Others, a.Holders, a.AskAgain, a.Short
+	}
+
+	return msg
+}
+
+// decodeAnswers turns a message into the answers to batch. The error says why the
+// message as a whole is none. A single key whose values no ledger would send is
+// taken as not answered, and counted in odd: it must not cost the other keys theirs.
+func decodeAnswers(batch *ledger.Batch, msg *leasewayv1.Answer) (answers *ledger.Answers, odd int, err error) {
+	switch {
+	case len(msg.GetKeys()) != len(batch.Asks):
+		return nil, 0, fmt.Errorf("keys has %d entries for %d asks", len(msg.GetKeys()), len(batch.Asks))
+	case msg.GetStore() == 0:
+		return nil, 0, errors.New("store is 0")
+	case msg.GetLive() < 1 || msg.GetLive() > maxHolders:
+		return nil, 0, fmt.Errorf("live is %d", msg.GetLive())
+	case msg.GetRulesVersion() > maxNumber:
+		return nil, 0, fmt.Errorf("rules_version is %d", msg.GetRulesVersion())
+	}
+
+	answers = &ledger.Answers{
+		Store: msg.GetStore(), Live: msg.GetLive(), Version: msg.GetRulesVersion(),
+		Keys: make([]ledger.KeyAnswer, len(msg.GetKeys())),
+	}
+
+	for i, from := range msg.GetKeys() {
+		to := &answers.Keys[i]
+
+		if !decodeKey(msg, from, to) || !inBounds(to, len(batch.Asks[i].Ask.Takes)) {
+			*to = ledger.KeyAnswer{Code: ledger.KeyUnavailable}
+			odd++
+		}
+
+		if to.Code == ledger.KeyOK {
+			to.Answer.Seq = msg.GetSeq()
+		}
+	}
+
+	return answers, odd, nil
+}
+
+// decodeKey reads one key's answer; false when it names what is not there.
+func decodeKey(msg *leasewayv1.Answer, from *leasewayv1.KeyAnswer, to *ledger.KeyAnswer) bool {
+	code, ok := decodeCode(from.GetCode())
+	to.Code = code
+
+	if !ok || code != ledger.KeyOK {
+		return ok
+	}
+
+	if from.GetSuperseded() {
+		to.Answer.Status = ledger.Superseded
+
+		return true
+	}
+
+	if int64(from.GetTerms()) >= int64(len(msg.GetTerms())) {
+		return false
+	}
+
+	to.Answer = ledger.Answer{
+		Stale: from.GetStale(), Lease: from.GetLease(), Taken: from.GetTaken(),
+		Granted: from.GetGranted(), Spent: from.GetSpent(), Debt: from.GetDebt(),
+		Level:  rate.Time{Micros: from.GetLevelUs(), Frac: from.GetLevelFrac()},
+		Others: from.GetOthers(), Holders: from.GetHolders(), AskAgain: from.GetAskAgainUs(), Short: from.GetShort(),
+		Terms: decodeTerms(msg.GetTerms()[from.GetTerms()]),
+	}
+
+	return true
+}
+
+// inBounds reports whether a ledger could have said this to an ask with that
+// many takes. A holder computes with these numbers without looking again.
+func inBounds(key *ledger.KeyAnswer, takes int) bool {
+	a := &key.Answer
+	if key.Code != ledger.KeyOK || a.Status == ledger.Superseded {
+		return true
+	}
+
+	b := a.Terms.Bucket
+
+	// Burst × P is checked by division, since it may be what overflows.
+	terms := b.P >= 1 && b.P <= rate.MaxProduct && b.Q >= 1 && b.Q <= rate.MaxLimit &&
+		b.Burst >= 1 && b.Burst <= rate.MaxProduct/b.P &&
+		a.Terms.TTL >= 1 && a.Terms.TTL <= maxTTL && a.Terms.Version <= maxNumber
+
+	return terms && a.Lease <= maxNumber && (takes >= ledger.MaxTakes || a.Taken>>takes == 0) &&
+		within(0, maxTokens, a.Granted, a.Spent, a.Others) && within(-maxTokens, maxTokens, a.Debt) &&
+		within(0, maxSpan, a.Level.Micros, a.AskAgain) && within(0, b.Q-1, a.Level.Frac) && within(0, maxHolders, a.Holders)
+}
+
+func within(low, high int64, values ...int64) bool {
+	for _, v := range values {
+		if v < low || v > high {
+			return false
+		}
+	}
+
+	return true
+}
+
+func encodeTerms(t ledger.Terms) *leasewayv1.Terms {
+	return &leasewayv1.Terms{
+		PeriodUs: t.Bucket.P, Tokens: t.Bucket.Q, Burst: t.Bucket.Burst,
+		Version: t.Version, Revision: t.Revision, TtlUs: t.TTL,
+	}
+}
+
+func decodeTerms(t *leasewayv1.Terms) ledger.Terms {
+	return ledger.Terms{
+		Bucket:  rate.Bucket{P: t.GetPeriodUs(), Q: t.GetTokens(), Burst: t.GetBurst()},
+		Version: t.GetVersion(), Revision: t.GetRevision(), TTL: t.GetTtlUs(),
+	}
+}
+
+// The wire's codes are the domain's plus one: 0 is kept for a field that was not sent.
+func encodeCode(code ledger.KeyCode) leasewayv1.KeyCode { return leasewayv1.KeyCode(code) + 1 }
+
+func decodeCode(code leasewayv1.KeyCode) (ledger.KeyCode, bool) {
+	if code < leasewayv1.KeyCode_KEY_CODE_OK || code > leasewayv1.KeyCode_KEY_CODE_INVALID {
+		return ledger.KeyUnavailable, false
+	}
+
+	return ledger.KeyCode(code - 1), true
+}

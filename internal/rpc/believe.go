@@ -1,0 +1,66 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+	"github.com/leaseway/leaseway/internal/ledger"
+)
+
+// believe checks that an answer is signed, and is to this very batch, and reads it.
+func (c *Client) believe(batch *ledger.Batch, resp *leasewayv1.AcquireResponse) (*ledger.Answers, *refusal) {
+	msg := &leasewayv1.Answer{}
+	if refusal := c.trust.open(answerContext, resp.GetEnvelope(), msg); refusal != nil {
+		return nil, refusal
+	}
+
+	switch {
+	case msg.GetHolder() != batch.Holder:
+		return nil, &refusal{CauseForeign, errors.New("it is for another holder")}
+	case msg.GetSeq() != batch.Seq:
+		return nil, &refusal{CauseForeign, fmt.Errorf("it is to call %d, and this was call %d", msg.GetSeq(), batch.Seq)}
+	}
+
+	answers, odd, err := decodeAnswers(batch, msg)
+	if err != nil {
+		return nil, &refusal{CauseMalformed, err}
+	}
+
+	c.refused[CauseValue].Add(int64(odd))
+
+	return answers, nil
+}
+
+// check refuses an answer that is of no use any more: newest is the version of the
+// newest rules that were known when it was asked for, took how long it needed.
+func check(answers *ledger.Answers, newest uint64, took time.Duration) *refusal {
+	leased := func(k ledger.KeyAnswer) bool { return k.Code == ledger.KeyOK }
+	if !slices.ContainsFunc(answers.Keys, leased) {
+		return nil // nothing is granted: that the coordinator is behind is for the holder to see
+	}
+
+	if answers.Version < newest {
+		return &refusal{CauseOlderRules, fmt.Errorf("it was made under rules of version %d, and this holder has seen %d", answers.Version, newest)}
+	}
+
+	ttl := int64(0)
+	for i := range answers.Keys {
+		ttl = max(ttl, answers.Keys[i].Answer.Terms.TTL)
+	}
+
+	if ttl > 0 && took.Microseconds() >= ttl {
+		return &refusal{CauseExpired, fmt.Errorf("it came after %v, when its leases of %v had ended", took, time.Duration(ttl)*time.Microsecond)}
+	}
+
+	return nil
+}
+
+// refuse counts a refusal and returns it as an error.
+func (c *Client) refuse(r *replica, refusal *refusal) error {
+	c.refused[refusal.cause].Add(1)
+
+	return &RefusedError{Cause: refusal.cause, Replica: r.url, Err: refusal.err}
+}

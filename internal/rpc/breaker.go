@@ -1,0 +1,89 @@
+package rpc
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// breakAfter is how many failures in a row open a breaker.
+	breakAfter = 3
+	// minBackoff and maxBackoff bound the time until the next probe, which doubles with each that fails.
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// breaker keeps calls away from a replica that does not answer. Time is an
+// argument, since an instant of the caller's clock, and nothing runs in the background.
+//
+//	closed ──3 failures──▶ open ──backoff over──▶ probing (one call) ──success──▶ closed
+//	                        ▲                          │
+//	                        └───failure, backoff × 2───┘
+//
+// The zero value is closed. A probe that never reports is followed by another one
+// a backoff later, so no call has to be waited for.
+type breaker struct {
+	until   atomic.Int64 // ns: when the next probe may go; 0: closed
+	fails   atomic.Int64 // in a row, while closed
+	mu      sync.Mutex
+	backoff time.Duration // under mu
+}
+
+// open reports whether the breaker is not closed, whether or not a probe is due.
+func (b *breaker) open() bool { return b.until.Load() != 0 }
+
+// refuses reports whether a call at now would not be let through. It changes nothing.
+func (b *breaker) refuses(now time.Duration) bool { return int64(now) < b.until.Load() }
+
+// enter asks to make a call at now. A probe is the one call that decides whether an open breaker closes.
+func (b *breaker) enter(now time.Duration) (ok, probe bool) {
+	until := b.until.Load()
+	if until == 0 {
+		return true, false
+	}
+
+	if int64(now) < until {
+		return false, false
+	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	// The next caller finds this one's probe in flight, until it had its time.
+	won := b.until.CompareAndSwap(until, int64(now+b.backoff))
+
+	return won, won
+}
+
+// succeed closes the breaker.
+func (b *breaker) succeed() {
+	if b.fails.Load() != 0 {
+		b.fails.Store(0)
+	}
+
+	if b.until.Load() != 0 {
+		b.mu.Lock()
+		b.backoff = 0
+		b.until.Store(0)
+		b.mu.Unlock()
+	}
+}
+
+// fail notes a failure, and reports whether it opened the breaker. A call that
+// was let through before the breaker opened does not lengthen the backoff: many end together.
+func (b *breaker) fail(now time.Duration, probe bool) (opened bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	open := b.until.Load() != 0
+	if open != probe || !open && b.fails.Add(1) < breakAfter {
+		return false
+	}
+
+	b.fails.Store(0)
+	b.backoff = min(maxBackoff, max(minBackoff, 2*b.backoff))
+	b.until.Store(max(1, int64(now+jittered(b.backoff))))
+
+	return !probe
+}

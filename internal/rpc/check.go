@@ -1,0 +1,135 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// maxAttributes bounds the headers and the descriptors of one request, each.
+const maxAttributes = 256
+
+// ErrUnknownRule is what a Decider returns for a rule that is not in force.
+var ErrUnknownRule = errors.New("rpc: no rule has that id")
+
+// Decider decides single requests for callers that hold no lease.
+type Decider interface {
+	// Check decides by all rules that match the request.
+	Check(ctx context.Context, req *rule.Request) Verdict
+	// CheckRule decides by one rule; cost is in tokens, 0 only looks. The error is ErrUnknownRule.
+	CheckRule(ctx context.Context, ruleID, key string, cost int64) (Verdict, error)
+}
+
+// Verdict is the decision for one request.
+type Verdict struct {
+	Allowed    bool
+	Reason     string        // why not; "" when allowed
+	Rule       string        // id of the rule that it speaks of; "" when none matched
+	Limit      int64         // its capacity for this key, tokens
+	Remaining  int64         // tokens left
+	RetryAfter time.Duration // until the same request can pass; 0 when waiting does not help
+	Reset      time.Duration // until the capacity is whole again
+}
+
+// checkHandler is CheckService in front of a Decider.
+type checkHandler struct {
+	leasewayv1.UnimplementedCheckServiceServer
+
+	decider Decider
+}
+
+// Check decides a request by all rules that match it.
+func (h checkHandler) Check(ctx context.Context, msg *leasewayv1.CheckRequest) (*leasewayv1.CheckResponse, error) {
+	req, fault := decodeRequest(msg)
+	if fault != nil {
+		return nil, fault.status()
+	}
+
+	return &leasewayv1.CheckResponse{Decision: encodeVerdict(h.decider.Check(ctx, req))}, nil
+}
+
+// CheckRule decides by one rule, for a key that the caller made.
+func (h checkHandler) CheckRule(ctx context.Context, msg *leasewayv1.CheckRuleRequest) (*leasewayv1.CheckRuleResponse, error) {
+	cost := int64(1)
+	if msg.Cost != nil {
+		cost = msg.GetCost()
+	}
+
+	switch {
+	case msg.GetRule() == "" || len(msg.GetRule()) > maxRule:
+		return nil, (&fault{"rule", "is no rule's id; send 1 to 64 characters"}).status()
+	case len(msg.GetKey()) > MaxKey:
+		return nil, (&fault{"key", fmt.Sprintf("has %d bytes; send at most %d", len(msg.GetKey()), MaxKey)}).status()
+	case cost < 0 || cost > rule.MaxCost:
+		return nil, badCost(cost).status()
+	}
+
+	verdict, err := h.decider.CheckRule(ctx, msg.GetRule(), string(msg.GetKey()), cost)
+	if errors.Is(err, ErrUnknownRule) {
+		return nil, because(codes.NotFound, reasonUnknownRule, fmt.Sprintf("no rule has the id %q", msg.GetRule()))
+	}
+
+	if err != nil {
+		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
+	}
+
+	return &leasewayv1.CheckRuleResponse{Decision: encodeVerdict(verdict)}, nil
+}
+
+func decodeRequest(msg *leasewayv1.CheckRequest) (*rule.Request, *fault) {
+	switch {
+	case len(msg.GetHeaders()) > maxAttributes:
+		return nil, &fault{"headers", fmt.Sprintf("has %d entries; send at most %d", len(msg.GetHeaders()), maxAttributes)}
+	case len(msg.GetDescriptors()) > maxAttributes:
+		return nil, &fault{"descriptors", fmt.Sprintf("has %d entries; send at most %d", len(msg.GetDescriptors()), maxAttributes)}
+	case msg.GetCost() < 0 || msg.GetCost() > rule.MaxCost:
+		return nil, badCost(msg.GetCost())
+	}
+
+	req := &rule.Request{
+		User: msg.GetUser(), APIKey: msg.GetApikey(), Method: msg.GetMethod(), Host: msg.GetHost(), Path: msg.GetPath(),
+		Descriptors: msg.GetDescriptors(), Cost: msg.GetCost(), Peek: msg.Cost != nil && msg.GetCost() == 0,
+	}
+
+	if text := msg.GetIp(); text != "" {
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, &fault{"ip", fmt.Sprintf("%.60q is no address; send one such as 192.0.2.1 or 2001:db8::1, without a port", text)}
+		}
+
+		req.IP = ip
+	}
+
+	if len(msg.GetHeaders()) > 0 {
+		headers := make(http.Header, len(msg.GetHeaders()))
+		for _, h := range msg.GetHeaders() {
+			headers.Add(h.GetName(), h.GetValue())
+		}
+
+		req.Headers = headers
+	}
+
+	return req, nil
+}
+
+func badCost(cost int64) *fault {
+	return &fault{"cost", fmt.Sprintf("is %d; send 0 to look, or 1 to 2^40 tokens", cost)}
+}
+
+func encodeVerdict(v Verdict) *leasewayv1.Decision {
+	return &leasewayv1.Decision{
+		Allowed: v.Allowed, Reason: v.Reason, Rule: v.Rule, Limit: v.Limit, Remaining: v.Remaining,
+		RetryAfterSec: wholeSeconds(v.RetryAfter), ResetSec: wholeSeconds(v.Reset),
+	}
+}
+
+// wholeSeconds rounds up: who comes back when told is never early.
+func wholeSeconds(d time.Duration) int64 { return int64((max(0, d) + time.Second - 1) / time.Second) }

@@ -1,0 +1,139 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Coordinator is what a Server stands in front of.
+type Coordinator interface {
+	// Acquire applies a batch; an error means that nothing is known of any ask.
+	Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answers, error)
+	// Watch calls apply with the present rules and every newer set until ctx ends.
+	Watch(ctx context.Context, known uint64, apply func(*rule.Set) error) error
+}
+
+// coordinatorHandler is CoordinatorService in front of a Coordinator.
+type coordinatorHandler struct {
+	leasewayv1.UnimplementedCoordinatorServiceServer
+
+	coordinator Coordinator
+	signer      *Signer
+	stopping    context.Context // ends when watchers should go elsewhere
+	stop        context.CancelFunc
+
+	mu    sync.Mutex
+	set   *rule.Set // the rules that were sent last,
+	rules *leasewayv1.Envelope
+
+	invalid, signatures, watchers atomic.Int64
+}
+
+func newCoordinatorHandler(coordinator Coordinator, signer *Signer) *coordinatorHandler {
+	h := &coordinatorHandler{coordinator: coordinator, signer: signer}
+	h.stopping, h.stop = context.WithCancel(context.Background())
+
+	return h
+}
+
+// Acquire answers one batch.
+func (h *coordinatorHandler) Acquire(ctx context.Context, req *leasewayv1.AcquireRequest) (*leasewayv1.AcquireResponse, error) {
+	batch, fault := decodeBatch(req)
+	if fault != nil {
+		h.invalid.Add(1)
+
+		return nil, fault.status()
+	}
+
+	answers, err := h.coordinator.Acquire(ctx, batch)
+	if err != nil {
+		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
+	}
+
+	if ctx.Err() != nil {
+		return nil, status.FromContextError(ctx.Err()).Err() // nobody waits: spare the signature
+	}
+
+	env, err := h.signer.seal(answerContext, encodeAnswers(batch, answers))
+	if err != nil {
+		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
+	}
+
+	h.countSignature()
+
+	return &leasewayv1.AcquireResponse{Envelope: env}, nil
+}
+
+// WatchRules streams the rules until the caller goes or the server stops.
+func (h *coordinatorHandler) WatchRules(req *leasewayv1.WatchRulesRequest, stream grpc.ServerStreamingServer[leasewayv1.WatchRulesResponse]) error {
+	if len(req.GetName()) > maxName {
+		return (&fault{"name", "has more than 256 bytes; send a shorter one"}).status()
+	}
+
+	h.watchers.Add(1)
+	defer h.watchers.Add(-1)
+
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(h.stopping, func() {
+		cancel(because(codes.Unavailable, reasonStopping, "the coordinator stops; watch another one"))
+	})()
+
+	err := h.coordinator.Watch(ctx, req.GetKnownVersion(), func(set *rule.Set) error {
+		env, err := h.seal(set)
+		if err == nil {
+			err = stream.Send(&leasewayv1.WatchRulesResponse{Envelope: env})
+		}
+
+		if err != nil {
+			cancel(err) // Watch goes on after an error of apply: the stream does not
+		}
+
+		return err
+	})
+
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+
+	return status.FromContextError(err).Err()
+}
+
+// seal signs a rule set, once for all watchers.
+func (h *coordinatorHandler) seal(set *rule.Set) (*leasewayv1.Envelope, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	if h.set == set {
+		return h.rules, nil
+	}
+
+	env, err := h.signer.seal(rulesContext, &leasewayv1.Rules{Version: set.Version, Document: set.Marshal()})
+	if err != nil {
+		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
+	}
+
+	h.countSignature()
+	h.set, h.rules = set, env
+
+	return env, nil
+}
+
+func (h *coordinatorHandler) countSignature() {
+	if h.signer != nil {
+		h.signatures.Add(1)
+	}
+}

@@ -1,0 +1,153 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+)
+
+const (
+	// A connection that broke is made again soon: the server that answers again must not wait for its callers.
+	minReconnect = 50 * time.Millisecond
+	maxReconnect = time.Second
+
+	clientPingAfter   = 10 * time.Second
+	clientPingTimeout = 3 * time.Second
+)
+
+// replica is one coordinator as the client sees it.
+type replica struct {
+	address
+	breaker
+
+	conn *grpc.ClientConn
+	stub leasewayv1.CoordinatorServiceClient
+
+	calls, failures, late atomic.Int64
+	watch                 atomic.Pointer[context.CancelFunc] // ends the stream of rules from here, if there is one
+}
+
+// dial prepares a replica and begins to connect; it does not wait.
+func dial(address address, config *Config) (*replica, error) {
+	if !address.tls && !config.Insecure && !address.loopback() {
+		return nil, fmt.Errorf("%s is plaintext over a network (write grpcs:// and give the server a certificate, or allow insecure connections)", address.url)
+	}
+
+	secure := insecure.NewCredentials()
+
+	if address.tls {
+		tlsConfig := config.TLS
+		if tlsConfig == nil {
+			tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+
+		secure = credentials.NewTLS(tlsConfig.Clone())
+	}
+
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(secure),
+		// The client itself retries, elsewhere and within the caller's deadline.
+		grpc.WithDisableRetry(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithNoProxy(), // the environment is not read here, and a proxy would cost the time that a lease saves
+		grpc.WithIdleTimeout(0),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: minReconnect, Multiplier: 1.6, Jitter: 0.3, MaxDelay: maxReconnect},
+			MinConnectTimeout: maxReconnect,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: clientPingAfter, Timeout: clientPingTimeout, PermitWithoutStream: true}),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(false), grpc.MaxCallSendMsgSize(MaxBatchBytes), grpc.MaxCallRecvMsgSize(maxRulesBytes)),
+	}
+
+	if config.Token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{config.Token}))
+	}
+
+	conn, err := grpc.NewClient(address.target(), options...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address.url, err)
+	}
+
+	conn.Connect()
+
+	return &replica{address: address, conn: conn, stub: leasewayv1.NewCoordinatorServiceClient(conn)}, nil
+}
+
+// dead reports whether a call at now would fail without reaching the replica.
+// While an open breaker's connection is down there is nothing to probe: the
+// connection is made again in the background, at most a second after it can be.
+func (r *replica) dead(now time.Duration) bool {
+	return r.refuses(now) || r.open() && r.conn.GetState() == connectivity.TransientFailure
+}
+
+// enter asks to make a call; see breaker.
+func (r *replica) enter(now time.Duration) (ok, probe bool) {
+	if r.dead(now) {
+		return false, false
+	}
+
+	return r.breaker.enter(now)
+}
+
+// acquire makes one call and counts it. See blameless for the error.
+func (r *replica) acquire(ctx context.Context, req *leasewayv1.AcquireRequest) (*leasewayv1.AcquireResponse, error) {
+	r.calls.Add(1)
+
+	resp, err := r.stub.Acquire(ctx, req, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
+
+	switch {
+	case err == nil:
+		return resp, nil
+	case errors.Is(ctx.Err(), context.Canceled):
+		return nil, context.Canceled
+	case ctx.Err() != nil:
+		r.late.Add(1)
+	}
+
+	return nil, fmt.Errorf("rpc: coordinator %s: %w", r.url, err)
+}
+
+// blameless reports whether a call failed through no fault of the replica: the
+// caller went away, or the batch itself cannot be read.
+func blameless(err error) bool {
+	return errors.Is(err, context.Canceled) || status.Code(err) == codes.InvalidArgument
+}
+
+// failed notes a failure. When it opens the breaker the rules are watched elsewhere too.
+func (r *replica) failed(now time.Duration, probe bool) {
+	r.failures.Add(1)
+
+	if !r.fail(now, probe) {
+		return
+	}
+
+	if cancel := r.watch.Load(); cancel != nil {
+		(*cancel)()
+	}
+}
+
+// bearer sends the token with every call. Dial has made sure that the connection
+// is TLS, stays on the machine, or is what the caller calls insecure.
+type bearer struct{ token string }
+
+// GetRequestMetadata returns the header with the token.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.token}, nil
+}
+
+// RequireTransportSecurity returns false: see bearer.
+func (b bearer) RequireTransportSecurity() bool { return false }

@@ -1,0 +1,154 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+)
+
+const (
+	maxStreams     = 1_000    // calls in flight of one connection
+	maxHeaderBytes = 16 << 10 // of one call
+	connectTimeout = 10 * time.Second
+
+	// How often a peer may ping, and how soon a silent one is taken for gone.
+	minPing     = 5 * time.Second
+	pingAfter   = 30 * time.Second
+	pingTimeout = 10 * time.Second
+)
+
+// ServerConfig says what a Server offers, and to whom.
+type ServerConfig struct {
+	// Coordinator answers CoordinatorService; nil leaves the service out.
+	Coordinator Coordinator
+	// Signer signs answers and rules; nil leaves them unsigned.
+	Signer *Signer
+	// Decider answers CheckService; nil leaves the service out.
+	Decider Decider
+	// Tokens are those of which each call but a health check must bear one; nil lets everybody in.
+	Tokens *Tokens
+	// TLS is the server's side of TLS; nil is plaintext.
+	TLS *tls.Config
+	// Logger hears of recovered panics; silent by default.
+	Logger *slog.Logger
+}
+
+// Server is a gRPC server with health and reflection beside the services. It is
+// a grpc.ServiceRegistrar, so that another door can stand on the same listener.
+type Server struct {
+	grpc   *grpc.Server
+	health *health.Server
+	guard  *guard
+	holder *coordinatorHandler // nil without a coordinator
+}
+
+// NewServer returns a Server that listens nowhere yet: see Serve.
+func NewServer(config ServerConfig) *Server {
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+
+	guard := &guard{tokens: config.Tokens, logger: config.Logger}
+	options := []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(guard.recoverUnary, guard.admitUnary),
+		grpc.ChainStreamInterceptor(guard.recoverStream, guard.admitStream),
+		grpc.MaxRecvMsgSize(MaxBatchBytes),
+		grpc.MaxSendMsgSize(maxRulesBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.ConnectionTimeout(connectTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
+	}
+
+	if config.TLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(config.TLS)))
+	}
+
+	s := &Server{grpc: grpc.NewServer(options...), health: health.NewServer(), guard: guard}
+	healthv1.RegisterHealthServer(s.grpc, s.health)
+
+	if config.Coordinator != nil {
+		s.holder = newCoordinatorHandler(config.Coordinator, config.Signer)
+		leasewayv1.RegisterCoordinatorServiceServer(s.grpc, s.holder)
+	}
+
+	if config.Decider != nil {
+		leasewayv1.RegisterCheckServiceServer(s.grpc, checkHandler{decider: config.Decider})
+	}
+
+	reflection.Register(s.grpc)
+	s.SetServing(true)
+
+	return s
+}
+
+// RegisterService adds a service of another door; call it before Serve.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, implementation any) {
+	s.grpc.RegisterService(desc, implementation)
+}
+
+// Serve answers on listener until Stop, and then returns nil.
+func (s *Server) Serve(listener net.Listener) error { return s.grpc.Serve(listener) }
+
+// SetServing says to health checks whether the server wants calls.
+func (s *Server) SetServing(serving bool) {
+	state := healthv1.HealthCheckResponse_NOT_SERVING
+	if serving {
+		state = healthv1.HealthCheckResponse_SERVING
+	}
+
+	s.health.SetServingStatus("", state)
+
+	for service := range s.grpc.GetServiceInfo() {
+		s.health.SetServingStatus(service, state)
+	}
+}
+
+// Stop sends watchers elsewhere, takes no new calls and waits for those in
+// flight; when ctx ends first it cuts them off. It returns when nothing of the server runs any more.
+func (s *Server) Stop(ctx context.Context) {
+	s.health.Shutdown()
+
+	if s.holder != nil {
+		s.holder.stop()
+	}
+
+	// Stop makes GracefulStop return, so that the goroutine does not outlive this call.
+	cut := context.AfterFunc(ctx, s.grpc.Stop)
+	defer cut()
+
+	s.grpc.GracefulStop()
+}
+
+// ServerStats are counts since the start, but for Watchers, which is of now.
+type ServerStats struct {
+	Calls      int64 // unary calls and streams that began
+	Panics     int64 // recovered
+	Rejected   int64 // calls without a valid token
+	Invalid    int64 // batches that could not be read
+	Signatures int64 // answers and rule sets signed
+	Watchers   int64 // streams of rules that are open
+}
+
+// Stats returns the present counts.
+func (s *Server) Stats() ServerStats {
+	stats := ServerStats{Calls: s.guard.calls.Load(), Panics: s.guard.panics.Load(), Rejected: s.guard.rejected.Load()}
+
+	if h := s.holder; h != nil {
+		stats.Invalid, stats.Signatures, stats.Watchers = h.invalid.Load(), h.signatures.Load(), h.watchers.Load()
+	}
+
+	return stats
+}

@@ -1,0 +1,65 @@
+package rpc
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+)
+
+// trust is the keys that a holder believes.
+type trust struct {
+	keys map[string]ed25519.PublicKey // by key id; empty: unsigned is believed
+}
+
+// newTrust pins keys. Without any, unsigned must be what the caller wants.
+func newTrust(keys []ed25519.PublicKey, unsigned bool) (trust, error) {
+	if len(keys) == 0 && !unsigned {
+		return trust{}, errors.New("rpc: Config.Keys is empty: nothing would be believed " +
+			"(pin the coordinator's public key, or set AllowUnsigned for a trusted network)")
+	}
+
+	t := trust{keys: make(map[string]ed25519.PublicKey, len(keys))}
+
+	for i, key := range keys {
+		if len(key) != ed25519.PublicKeySize {
+			return trust{}, fmt.Errorf("rpc: Config.Keys[%d] has %d bytes, an Ed25519 public key has %d", i, len(key), ed25519.PublicKeySize)
+		}
+
+		t.keys[string(keyID(key))] = key
+	}
+
+	return t, nil
+}
+
+// open checks an envelope's signature and reads its body into msg. A refusal says why not to believe it.
+func (t trust) open(context string, env *leasewayv1.Envelope, msg proto.Message) *refusal {
+	if env == nil {
+		return &refusal{CauseMalformed, errors.New("the envelope is missing")}
+	}
+
+	if len(t.keys) > 0 {
+		key, known := t.keys[string(env.GetKeyId())]
+
+		switch {
+		case len(env.GetSignature()) == 0:
+			return &refusal{CauseSignature, errors.New("it is not signed (start the coordinator with a signing key)")}
+		case !known:
+			return &refusal{CauseKey, fmt.Errorf("it is signed by key %x, which is not pinned (pin the coordinator's public key)", shortID(env.GetKeyId()))}
+		case !ed25519.Verify(key, append([]byte(context), env.GetBody()...), env.GetSignature()):
+			return &refusal{CauseSignature, errors.New("its signature is wrong")}
+		}
+	}
+
+	if err := proto.Unmarshal(env.GetBody(), msg); err != nil {
+		return &refusal{CauseMalformed, err}
+	}
+
+	return nil
+}
+
+// shortID cuts what a peer calls a key id to what fits a log line.
+func shortID(id []byte) []byte { return id[:min(len(id), 2*keyIDSize)] }

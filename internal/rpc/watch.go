@@ -1,0 +1,154 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// The backoff between two watches that brought nothing.
+const (
+	minRewatch = 50 * time.Millisecond
+	maxRewatch = 2 * time.Second
+)
+
+// Watch calls apply with the rules in force, unless the holder knows them, and
+// with every newer set, from one coordinator or the next, until ctx ends; then it
+// returns ctx's error. Versions only move forward. A set that apply refuses is not offered again.
+func (c *Client) Watch(ctx context.Context, known uint64, apply func(*rule.Set) error) error {
+	w := &watch{client: c, known: known, apply: apply}
+	c.learn(known)
+
+	backoff := minRewatch
+
+	for at := c.sticky.Load(); ctx.Err() == nil; at++ {
+		r := c.living(at)
+
+		heard, err := w.from(ctx, r)
+		if heard {
+			backoff = minRewatch
+		}
+
+		if err != nil && ctx.Err() == nil {
+			c.rarely("rules are not watched any more, another coordinator is next", r, err)
+			wait(ctx, jittered(backoff))
+			backoff = min(maxRewatch, 2*backoff)
+		}
+	}
+
+	return ctx.Err()
+}
+
+// living returns the first replica from index at on that is not broken, or the one at at.
+func (c *Client) living(at int64) *replica {
+	n := int64(len(c.replicas))
+
+	for i := range n {
+		if r := c.replicas[(at+i)%n]; !r.open() {
+			return r
+		}
+	}
+
+	return c.replicas[at%n]
+}
+
+// learn notes that rules of a version exist.
+func (c *Client) learn(version uint64) {
+	for {
+		newest := c.newest.Load()
+		if version <= newest || c.newest.CompareAndSwap(newest, version) {
+			return
+		}
+	}
+}
+
+// watch is the state that outlives a stream.
+type watch struct {
+	client *Client
+	known  uint64
+	apply  func(*rule.Set) error
+}
+
+// from watches one replica until its stream ends. heard reports whether a set came.
+func (w *watch) from(ctx context.Context, r *replica) (heard bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	r.watch.Store(&cancel) // when calls to it fail, its stream is as good as dead
+	defer r.watch.CompareAndSwap(&cancel, nil)
+
+	config := &w.client.config
+
+	stream, err := r.stub.WatchRules(ctx, &leasewayv1.WatchRulesRequest{
+		Holder: config.Holder, Name: cleanName(config.Name), KnownVersion: w.known,
+	}, grpc.WaitForReady(false))
+	if err != nil {
+		return false, err
+	}
+
+	for {
+		msg, err := stream.Recv()
+		if err != nil {
+			return heard, err
+		}
+
+		if err := w.take(r, msg); err != nil {
+			return heard, err
+		}
+
+		heard = true
+	}
+}
+
+// take checks one rule set and passes it on, if it is newer. The error is one
+// for which the replica is not to be watched further.
+func (w *watch) take(r *replica, msg *leasewayv1.WatchRulesResponse) error {
+	c := w.client
+	rules := &leasewayv1.Rules{}
+
+	if refusal := c.trust.open(rulesContext, msg.GetEnvelope(), rules); refusal != nil {
+		return c.refuse(r, refusal)
+	}
+
+	if v := rules.GetVersion(); v <= w.known || v > maxNumber {
+		return c.refuse(r, &refusal{CauseOlderRules, fmt.Errorf("it has rules of version %d, and this holder has %d", v, w.known)})
+	}
+
+	set, err := rule.Parse("rules of "+r.url, rules.GetDocument())
+	if err == nil && set.Version != rules.GetVersion() {
+		err = fmt.Errorf("the document has version %d, its message %d", set.Version, rules.GetVersion())
+	}
+
+	// What this holder cannot read it never can: the last good rules go on, and the stream with them.
+	w.known = rules.GetVersion()
+
+	if err != nil {
+		c.rarely("the rules of a coordinator cannot be read", r, c.refuse(r, &refusal{CauseMalformed, err}))
+
+		return nil
+	}
+
+	c.learn(w.known)
+
+	if err := w.apply(set); err != nil {
+		c.rarely("the rules of a coordinator were not taken", r, err)
+	}
+
+	return nil
+}
+
+// wait returns after d, or when ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
