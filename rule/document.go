@@ -27,6 +27,9 @@ const (
 )
 
 // load reads the one node tree of a document. YAML 1.2 takes in JSON, so one parser does both.
+//
+// The parser is go.yaml.in/yaml: it takes time in proportion to the document and has a bound on depth. The others that give
+// places recurse once for each key of a map, or take the square of the number of keys, which 32 MiB turn into an outage.
 func load(name string, src []byte) (*yaml.Node, *Error) {
 	whole := func(message, fix string) (*yaml.Node, *Error) {
 		return nil, &Error{File: name, Message: message, Fix: fix}
@@ -46,9 +49,11 @@ func load(name string, src []byte) (*yaml.Node, *Error) {
 	if errors.Is(err, io.EOF) {
 		return whole("the document is empty", `write "rules: []" for no rules`)
 	}
-	var second *secondDocument
-	if errors.As(err, &second) {
-		return nil, &Error{File: name, Line: second.line, Message: "a second document starts here", Fix: "put each document into a file of its own"}
+	if second, ok := errors.AsType[*secondDocumentError](err); ok {
+		return nil, &Error{
+			File: name, Line: second.line,
+			Message: "a second document starts here", Fix: "put each document into a file of its own",
+		}
 	}
 	if err != nil {
 		line, message := syntaxError(err)
@@ -69,10 +74,12 @@ func marks(src []byte) int {
 	return n + bytes.Count(src, []byte("- "))
 }
 
-// secondDocument is the error for a stream of more than one document.
-type secondDocument struct{ line int }
+// secondDocumentError is the error for a stream of more than one document.
+type secondDocumentError struct{ line int }
 
-func (e *secondDocument) Error() string { return "second document at line " + strconv.Itoa(e.line) }
+func (e *secondDocumentError) Error() string {
+	return "second document at line " + strconv.Itoa(e.line)
+}
 
 // readNodes parses the only document of src. A panic of the YAML library is an error of the document: it must not stop a
 // process that only meant to reload its rules.
@@ -92,7 +99,7 @@ func readNodes(src []byte) (root *yaml.Node, err error) {
 	case err != nil:
 		return nil, err
 	default:
-		return nil, &secondDocument{line: max(next.Line, 1)}
+		return nil, &secondDocumentError{line: max(next.Line, 1)}
 	}
 	if len(document.Content) != 1 {
 		return nil, io.EOF

@@ -71,7 +71,10 @@ func scale(number, name string) (time.Duration, *durationError) {
 	}
 	switch {
 	case name == "mo" || name == "month" || name == "y":
-		return 0, &durationError{" is not the same span each time", "calendar windows are not available in this version; write days, such as 30d"}
+		return 0, &durationError{
+			" is not the same span each time",
+			"calendar windows are not available in this version; write days, such as 30d",
+		}
 	case span == 0:
 		return 0, &durationError{" has the unknown unit " + quote(name), "the units are ms, s, m, h, d, w"}
 	}

@@ -47,6 +47,7 @@ func newIndex(rules []*Rule) *index {
 	return x
 }
 
+// add files a rule under the one thing that most requests will not have.
 func (x *index) add(i int, s *Scope) {
 	switch {
 	case len(s.patterns) > 0:
@@ -67,6 +68,7 @@ func (x *index) add(i int, s *Scope) {
 	}
 }
 
+// hostsAreExact says whether a scope's hosts can be looked up.
 func (s *Scope) hostsAreExact() bool {
 	for _, host := range s.Hosts {
 		if strings.HasPrefix(host, "*") {
@@ -76,6 +78,7 @@ func (s *Scope) hostsAreExact() bool {
 	return len(s.Hosts) > 0
 }
 
+// addValues files a rule under each value of an attribute. Looking at one attribute is enough: the filter looks at the rest.
 func addValues(list []valueIndex, a Attribute, rule int) []valueIndex {
 	at := -1
 	for i := range list {
@@ -93,6 +96,7 @@ func addValues(list []valueIndex, a Attribute, rule int) []valueIndex {
 	return list
 }
 
+// addPaths files a rule under each of its patterns.
 func (x *index) addPaths(i int, s *Scope) {
 	root := &x.exact
 	fold := s.PathCase == CaseInsensitive

@@ -98,14 +98,16 @@ func (r *Rule) appendPart(dst []byte, req *Request, part KeyPart) ([]byte, KeySt
 	return dst, KeyReady
 }
 
+// missingStatus is what a missing part makes of the key.
 func (r *Rule) missingStatus() KeyStatus {
 	switch r.Missing {
 	case MissingShared:
 		return KeyReady
 	case MissingDeny:
 		return KeyDeny
+	default:
+		return KeySkip
 	}
-	return KeySkip
 }
 
 // appendIP appends an IPv4 address, or the IPv6 network that a caller is taken to own. An IPv4 address in IPv6 clothes is

@@ -12,19 +12,23 @@ import (
 
 // The canonical document: what a rule leaves to its default is left out, names are in one order, and one set has one text.
 type (
+	// setDocument is the whole.
 	setDocument struct {
 		Version  uint64            `json:"version,omitempty"`
 		Identity *identityDocument `json:"identity,omitempty"`
 		Rules    []ruleDocument    `json:"rules"`
 	}
+	// identityDocument has an empty list where no API key is looked for.
 	identityDocument struct {
 		APIKey []string      `json:"apikey"`
 		User   *userDocument `json:"user,omitempty"`
 	}
+	// userDocument is left out where no header names the user.
 	userDocument struct {
 		Header  string `json:"header"`
 		Trusted bool   `json:"trusted,omitempty"`
 	}
+	// ruleDocument leaves a burst out that is the limit, as Parse puts it there.
 	ruleDocument struct {
 		ID            string             `json:"id"`
 		Version       uint64             `json:"version,omitempty"`
@@ -49,6 +53,7 @@ type (
 		Slack         int64              `json:"slack,omitempty"`
 		Overrides     []overrideDocument `json:"overrides,omitempty"`
 	}
+	// scopeDocument has maps by name, which JSON writes sorted.
 	scopeDocument struct {
 		Paths       []string            `json:"paths,omitempty"`
 		Methods     []string            `json:"methods,omitempty"`
@@ -56,18 +61,23 @@ type (
 		Headers     map[string][]string `json:"headers,omitempty"`
 		Descriptors map[string][]string `json:"descriptors,omitempty"`
 	}
+	// quotaDocument is a fallback.
 	quotaDocument struct {
 		Limit  int64  `json:"limit,omitempty"`
 		Window string `json:"window,omitempty"`
 		Burst  int64  `json:"burst,omitempty"`
 	}
+	// leaseDocument is a map in the document, so that it can hold more than a TTL one day.
 	leaseDocument struct {
 		TTL string `json:"ttl"`
 	}
+	// overrideDocument has the key as it was written: people know their keys by that.
 	overrideDocument struct {
-		Key string `json:"key"`
-		quotaDocument
-		Lease *leaseDocument `json:"lease,omitempty"`
+		Key    string         `json:"key"`
+		Limit  int64          `json:"limit,omitempty"`
+		Window string         `json:"window,omitempty"`
+		Burst  int64          `json:"burst,omitempty"`
+		Lease  *leaseDocument `json:"lease,omitempty"`
 	}
 )
 
@@ -119,10 +129,12 @@ func escapeForYAML(text []byte) []byte {
 	return out
 }
 
+// strangeToYAML says whether a character has to be escaped (YAML 1.2, section 5.1; the line breaks of YAML 1.1 too).
 func strangeToYAML(c rune) bool {
 	return c >= 0x7f && c < 0xa0 || c == 0xfeff || c == 0xfffe || c == 0xffff
 }
 
+// document writes all of it: what is left out would be the default.
 func (id Identity) document() *identityDocument {
 	doc := &identityDocument{APIKey: []string{}}
 	for _, c := range id.APIKey {
@@ -138,6 +150,7 @@ func (id Identity) document() *identityDocument {
 	return doc
 }
 
+// document is the rule without its defaults.
 func (r *Rule) document() ruleDocument {
 	doc := ruleDocument{
 		ID: r.ID, Version: r.Version, Description: r.Description,
@@ -187,6 +200,7 @@ func unusual(i int, words []string) string {
 	return word(words, i)
 }
 
+// spanText is a span of time, or nothing.
 func spanText(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -194,6 +208,7 @@ func spanText(d time.Duration) string {
 	return formatDuration(d)
 }
 
+// words are the steps that are set.
 func (n Normalize) words() []string {
 	var list []string
 	for i, set := range []bool{n.Trim, n.Casefold, n.NFC} {
@@ -204,14 +219,18 @@ func (n Normalize) words() []string {
 	return list
 }
 
+// document is nil for everything.
 func (s *Scope) document() *scopeDocument {
-	doc := &scopeDocument{Paths: s.Paths, Methods: s.Methods, Hosts: s.Hosts, Headers: byName(s.Headers), Descriptors: byName(s.Descriptors)}
 	if len(s.Paths)+len(s.Methods)+len(s.Hosts)+len(s.Headers)+len(s.Descriptors) == 0 {
 		return nil
 	}
-	return doc
+	return &scopeDocument{
+		Paths: s.Paths, Methods: s.Methods, Hosts: s.Hosts,
+		Headers: byName(s.Headers), Descriptors: byName(s.Descriptors),
+	}
 }
 
+// byName turns attributes into a map of the document.
 func byName(attributes []Attribute) map[string][]string {
 	m := make(map[string][]string, len(attributes))
 	for _, a := range attributes {
@@ -220,10 +239,11 @@ func byName(attributes []Attribute) map[string][]string {
 	return m
 }
 
+// overrideDocuments are sorted by key, because a map is not.
 func overrideDocuments(overrides map[string]Override) []overrideDocument {
 	list := make([]overrideDocument, 0, len(overrides))
 	for key, o := range overrides {
-		doc := overrideDocument{Key: key, quotaDocument: quotaDocument{Limit: o.Limit, Window: spanText(o.Window), Burst: o.Burst}}
+		doc := overrideDocument{Key: key, Limit: o.Limit, Window: spanText(o.Window), Burst: o.Burst}
 		if o.LeaseTTL != 0 {
 			doc.Lease = &leaseDocument{TTL: formatDuration(o.LeaseTTL)}
 		}

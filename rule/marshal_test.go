@@ -28,18 +28,18 @@ identity: {apikey: [x-api-key, bearer]}
 }
 
 // roundTrip writes a set, reads it back and compares all of it, the compiled parts included.
-func roundTrip(t testing.TB, set *Set) {
-	t.Helper()
+func roundTrip(tb testing.TB, set *Set) {
+	tb.Helper()
 	text := set.Marshal()
 	back, err := Parse("canonical.json", text)
 	if err != nil {
-		t.Fatalf("%v\nin %s", err, text)
+		tb.Fatalf("%v\nin %s", err, text)
 	}
 	if !reflect.DeepEqual(back, set) {
-		t.Errorf("%s\nis read as %s", text, back.Marshal())
+		tb.Errorf("%s\nis read as %s", text, back.Marshal())
 	}
 	if !json.Valid(text) {
-		t.Errorf("no JSON: %s", text)
+		tb.Errorf("no JSON: %s", text)
 	}
 }
 

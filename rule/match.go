@@ -14,7 +14,7 @@ type Match struct {
 }
 
 // Match finds the rules that req is subject to, in document order; rules that are off never match. It reuses buf's memory,
-// from its start, and does not allocate when that is enough and the path is clean.
+// from its start, and does not allocate when that is enough, the path is clean and the host in lower case.
 func (s *Set) Match(req *Request, buf []Match) []Match {
 	m := matching{set: s, req: req, bit: methodBit(req.Method), found: buf[:0]}
 	x := s.index
@@ -60,6 +60,7 @@ func (m *matching) candidates(rules []int) {
 	}
 }
 
+// try keeps a rule that agrees in all but its paths.
 func (m *matching) try(i int) {
 	r := m.set.Rules[i]
 	if !r.Scope.agrees(m.req, m.bit) {
@@ -91,6 +92,7 @@ func (m *matching) walk(n *pathNode, clean string) {
 		var part string
 		part, clean = firstSegment(clean)
 		next := n.child(part)
+		// Both ways at once only where both exist: no node is seen twice, however a path is built.
 		switch {
 		case n.free == nil && next == nil:
 			return
@@ -120,6 +122,7 @@ func (s *Scope) agrees(req *Request, bit uint16) bool {
 		(len(s.Descriptors) == 0 || s.hasDescriptors(req.Descriptors))
 }
 
+// hasHost says whether one of the scope's hosts agrees; "*.example.com" is not example.com itself, as in certificates.
 func (s *Scope) hasHost(host string) bool {
 	for _, want := range s.Hosts {
 		if suffix, wild := strings.CutPrefix(want, "*"); wild {
@@ -134,6 +137,8 @@ func (s *Scope) hasHost(host string) bool {
 	return false
 }
 
+// hasHeaders says whether each header of the scope has one of its values. Any of several lines will do: which of them the
+// upstream reads is not known, and a second line must not lead out of the rule.
 func (s *Scope) hasHeaders(headers map[string][]string) bool {
 	for i := range s.Headers {
 		if !slices.ContainsFunc(headers[s.Headers[i].Name], func(v string) bool { return slices.Contains(s.Headers[i].Values, v) }) {
@@ -143,6 +148,7 @@ func (s *Scope) hasHeaders(headers map[string][]string) bool {
 	return true
 }
 
+// hasDescriptors says whether each descriptor of the scope has one of its values.
 func (s *Scope) hasDescriptors(descriptors map[string]string) bool {
 	for i := range s.Descriptors {
 		if v, ok := descriptors[s.Descriptors[i].Name]; !ok || !slices.Contains(s.Descriptors[i].Values, v) {

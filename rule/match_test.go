@@ -5,19 +5,20 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// scoped is a set with one rule for each scope, ids r0, r1, …
-func scoped(t testing.TB, scopes ...string) *Set {
-	t.Helper()
+// scoped is a set with one rule for each scope, with the ids r0, r1 and so on.
+func scoped(tb testing.TB, scopes ...string) *Set {
+	tb.Helper()
 	var b strings.Builder
 	b.WriteString("rules:\n")
 	for i, s := range scopes {
 		fmt.Fprintf(&b, "  - {id: r%d, limit: 3, window: 60s, %s}\n", i, s)
 	}
-	return parsed(t, b.String())
+	return parsed(tb, b.String())
 }
 
 // matched gives the places of the rules that match.
@@ -27,7 +28,7 @@ func matched(set *Set, req Request) string {
 		if set.Rules[m.Index] != m.Rule {
 			return "a match whose index is not its rule's"
 		}
-		places = append(places, fmt.Sprint(m.Index))
+		places = append(places, strconv.Itoa(m.Index))
 	}
 	return strings.Join(places, " ")
 }
@@ -51,12 +52,12 @@ func TestPathsMatchPatterns(t *testing.T) {
 		{"/users:search", "/users:search /users%3Asearch /users%3asearch", "/users"},
 	} {
 		set := scoped(t, fmt.Sprintf("scope: %q", c.pattern))
-		for _, path := range strings.Fields(c.yes) {
+		for path := range strings.FieldsSeq(c.yes) {
 			if matched(set, Request{Path: path}) != "0" {
 				t.Errorf("%s does not match %s", c.pattern, path)
 			}
 		}
-		for _, path := range strings.Fields(c.no) {
+		for path := range strings.FieldsSeq(c.no) {
 			if matched(set, Request{Path: path}) != "" {
 				t.Errorf("%s matches %s", c.pattern, path)
 			}
@@ -136,46 +137,20 @@ func TestScopesOfAllKinds(t *testing.T) {
 // The index must find what a look at every rule finds.
 func TestMatchAgreesWithALookAtEveryRule(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	pick := func(from ...string) string { return from[random.IntN(len(from))] }
-	segment := func() string { return pick("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "{x}", "{y}") }
+	d := dice{rand.New(rand.NewPCG(1, 2))}
 	found := 0
 	for range 50 {
 		var scopes []string
-		for range 1 + random.IntN(80) {
-			var paths []string
-			for range 1 + random.IntN(3) {
-				path := ""
-				for range random.IntN(4) {
-					path += "/" + segment()
-				}
-				if path += pick("", "", "/", "/**"); path == "" {
-					path = "/"
-				}
-				if !slices.Contains(paths, fmt.Sprintf("%q", path)) {
-					paths = append(paths, fmt.Sprintf("%q", path))
-				}
-			}
-			scopes = append(scopes, fmt.Sprintf("scope: {paths: [%s]%s}, pathCase: %s, trailingSlash: %s, mode: %s", strings.Join(paths, ", "),
-				pick("", ", methods: GET", ", hosts: h", ", headers: {x: a}", ", descriptors: {d: '1'}"), pick("sensitive", "insensitive"), pick("ignore", "strict"),
-				pick("enforce", "enforce", "off")))
-			scopes = append(scopes, pick("scope: {methods: PUT}", "scope: {hosts: h}", "scope: {hosts: [h, '*.h']}", "scope: {headers: {x: [a, b]}}", "scope: {descriptors: {d: [1, 2], e: 1}}"))
+		for range 1 + d.IntN(80) {
+			scopes = append(scopes, d.scope())
 		}
 		set := scoped(t, scopes...)
 		for range 100 {
-			path := ""
-			for range random.IntN(5) {
-				path += "/" + pick("a", "b", "c", "l", "A", "zz", ".", "..")
-			}
-			req := Request{
-				Path: path + pick("", "/"), Method: pick("GET", "PUT", ""), Host: pick("h", "g.h", "H"),
-				Headers:     map[string][]string{"X": {pick("a", "c"), pick("b", "a")}},
-				Descriptors: map[string]string{"d": pick("1", "2", "3"), "e": pick("1", "2")},
-			}
+			req := d.request()
 			var want []string
 			for i, r := range set.Rules {
 				if inScope(r, &req) {
-					want = append(want, fmt.Sprint(i))
+					want = append(want, strconv.Itoa(i))
 				}
 			}
 			found += len(want)
@@ -186,6 +161,48 @@ func TestMatchAgreesWithALookAtEveryRule(t *testing.T) {
 	}
 	if found < 1000 {
 		t.Errorf("only %d matches: the test compares too little", found)
+	}
+}
+
+// dice draws scopes and requests from so few words that they often meet.
+type dice struct{ *rand.Rand }
+
+func (d dice) pick(from ...string) string { return from[d.IntN(len(from))] }
+
+func (d dice) scope() string {
+	if d.IntN(4) == 0 {
+		return d.pick("scope: {methods: PUT}", "scope: {hosts: h}", "scope: {hosts: [h, '*.h']}", "scope: {headers: {x: [a, b]}}",
+			"scope: {descriptors: {d: [1, 2], e: 1}}")
+	}
+	var paths []string
+	for range 1 + d.IntN(3) {
+		path := d.path("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "{x}", "{y}") + d.pick("", "", "/", "/**")
+		if path == "" {
+			path = "/"
+		}
+		if path = strconv.Quote(path); !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return fmt.Sprintf("scope: {paths: [%s]%s}, pathCase: %s, trailingSlash: %s, mode: %s", strings.Join(paths, ", "),
+		d.pick("", ", methods: GET", ", hosts: h", ", headers: {x: a}", ", descriptors: {d: '1'}"), d.pick("sensitive", "insensitive"),
+		d.pick("ignore", "strict"), d.pick("enforce", "enforce", "off"))
+}
+
+func (d dice) path(segments ...string) string {
+	path := make([]string, 1, 5)
+	for range d.IntN(5) {
+		path = append(path, d.pick(segments...))
+	}
+	return strings.Join(path, "/")
+}
+
+func (d dice) request() Request {
+	return Request{
+		Path:   d.path("a", "b", "c", "l", "A", "zz", ".", "..") + d.pick("", "/"),
+		Method: d.pick("GET", "PUT", ""), Host: d.pick("h", "g.h", "H"),
+		Headers:     map[string][]string{"X": {d.pick("a", "c"), d.pick("b", "a")}},
+		Descriptors: map[string]string{"d": d.pick("1", "2", "3"), "e": d.pick("1", "2")},
 	}
 }
 

@@ -32,6 +32,7 @@ func (n Normalize) append(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
+// isASCII says whether the quick way will do.
 func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {

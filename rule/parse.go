@@ -45,6 +45,7 @@ func (d *decoder) fits(set *Set) {
 	}
 }
 
+// document reads the top of a document. It goes on after an error, so that all of them come at once, and then gives no set.
 func (d *decoder) document() *Set {
 	root, failure := load(d.file, d.src)
 	if failure != nil {
@@ -56,6 +57,7 @@ func (d *decoder) document() *Set {
 	if !ok {
 		return nil
 	}
+	// Known, but not there yet: "not known" would send people to look for a slip.
 	for _, later := range []string{"classes", "shedders", "switches"} {
 		if v, ok := top.entries[later]; ok {
 			v.fail("is not available in this version", "leave it out")
@@ -82,6 +84,7 @@ func (o *object) version() uint64 {
 	return 0
 }
 
+// rules reads all rules. A document without the key is refused: half of a file must not switch all limits off.
 func (o *object) rules() []*Rule {
 	v, found := o.entries["rules"]
 	if !found {
@@ -135,6 +138,7 @@ func (v value) identity() Identity {
 	return id
 }
 
+// userSource reads which header names the user, and whether it is believed.
 func (o *object) userSource() UserSource {
 	var source UserSource
 	if v, ok := o.get("header"); ok {
@@ -145,7 +149,7 @@ func (o *object) userSource() UserSource {
 		o.fail("names no header", "write header: X-User, or leave user out")
 	}
 	if v, ok := o.get("trusted"); ok {
-		source.Trusted, _ = v.boolean()
+		source.Trusted = v.boolean()
 	}
 	return source
 }

@@ -1,7 +1,7 @@
 package rule
 
 import (
-	"net/netip"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -17,25 +17,13 @@ func (o *object) key(r *Rule) {
 	if !ok || v.node.Kind == yaml.SequenceNode && len(v.node.Content) == 0 {
 		return
 	}
-	for _, step := range v.words(func(text string) (string, string) {
+	steps := v.words(func(text string) (string, string) {
 		return text, whenNot(contains(normalizeWords(), text), suggest(text, normalizeWords()))
-	}) {
-		r.Normalize.set(step)
-	}
+	})
+	r.Normalize = Normalize{Trim: contains(steps, "trim"), Casefold: contains(steps, "casefold"), NFC: contains(steps, "nfc")}
 }
 
 func normalizeWords() []string { return []string{"trim", "casefold", "nfc"} }
-
-func (n *Normalize) set(step string) {
-	switch step {
-	case "trim":
-		n.Trim = true
-	case "casefold":
-		n.Casefold = true
-	case "nfc":
-		n.NFC = true
-	}
-}
 
 // keyParts reads a part of a key, or a list of them.
 func (v value) keyParts() []KeyPart {
@@ -70,159 +58,21 @@ func (v value) keyParts() []KeyPart {
 // keyPart reads one part; the fix says how to write it when it is none.
 func (v value) keyPart(text string) (part KeyPart, fix string) {
 	word, name, named := strings.Cut(text, ":")
-	for i, known := range keyWords() {
-		if word == known {
-			part.Kind = KeyKind(i)
-			part.Name = name
-			wants := part.Kind == KeyHeader || part.Kind == KeyDescriptor
-			switch {
-			case wants && name == "":
-				return part, "write " + known + ":NAME"
-			case !wants && named:
-				return part, "write " + known
-			case part.Kind == KeyHeader:
-				part.Name = v.headerName(name)
-			}
-			return part, ""
-		}
+	kind := slices.Index(keyWords(), word)
+	if kind < 0 {
+		return part, suggest(word, []string{"user", "ip", "apikey", "endpoint", "global", "header:NAME", "descriptor:NAME"})
 	}
-	return part, suggest(word, []string{"user", "ip", "apikey", "endpoint", "global", "header:NAME", "descriptor:NAME"})
-}
-
-// overrides reads the negotiated limits of a rule, whose quota and key are known by now.
-func (o *object) overrides(r *Rule) {
-	r.own = Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst, LeaseTTL: r.LeaseTTL}
-	v, ok := o.get("overrides")
-	if !ok {
-		return
-	}
-	if v.node.Kind != yaml.SequenceNode {
-		v.fail("is "+kindOf(v.node)+" where a list is expected", "write [{key: acme, limit: 5000}]")
-		return
-	}
-	items := v.list(maxMarks)
-	if len(items) == 0 {
-		return
-	}
-	r.Overrides = make(map[string]Override, len(items))
-	r.quotas = make(map[string]Quota, len(items))
-	for _, item := range items {
-		item.override(r)
-	}
-}
-
-func (v value) override(r *Rule) {
-	o, ok := v.object("key", "limit", "window", "windowSec", "burst", "lease")
-	if !ok {
-		return
-	}
-	text, key, ok := o.overrideKey(r)
-	override := Override{Limit: o.limit(), Window: o.window(), Burst: o.burst()}
-	if lease, ok := o.get("lease"); ok {
-		override.LeaseTTL = lease.leaseTTL(0)
-	}
-	q := r.resolve(override)
+	part = KeyPart{Kind: KeyKind(kind), Name: name}
+	wants := part.Kind == KeyHeader || part.Kind == KeyDescriptor
 	switch {
-	case override == (Override{}):
-		if len(o.entries) < 2 {
-			v.fail("changes nothing", "write a limit, a window, a burst or a lease")
-		}
-	case r.Block && (q.Limit == 0 || q.Window == 0):
-		v.fail("the rule has no limit and window that it could keep", "write both")
-	default:
-		o.countable(q.Limit, q.Window, q.Burst)
+	case wants && name == "":
+		return part, "write " + word + ":NAME"
+	case !wants && named:
+		return part, "write " + word
+	case part.Kind == KeyHeader:
+		part.Name = v.headerName(name)
 	}
-	if !ok {
-		return
-	}
-	if _, twice := r.quotas[string(key)]; twice {
-		o.entries["key"].fail("the key "+quote(text)+" has an override already", "keep one of them")
-		return
-	}
-	r.Overrides[text] = override
-	r.quotas[string(key)] = q
-}
-
-// overrideKey reads the key of an override: its text as written, and the key that requests build.
-func (o *object) overrideKey(r *Rule) (text string, key []byte, ok bool) {
-	v, found := o.get("key")
-	if !found {
-		if _, null := o.entries["key"]; !null {
-			o.fail("has no key", "write key: and the value of keyBy that it is for")
-		}
-		return "", nil, false
-	}
-	var parts []string
-	if v.node.Kind == yaml.SequenceNode {
-		for _, item := range v.list(maxKeyParts) {
-			part, ok := item.text(maxKeyText)
-			if !ok {
-				return "", nil, false
-			}
-			parts = append(parts, part)
-		}
-		text = joinKey(parts)
-	} else if text, ok = v.text(maxKeyText); !ok {
-		return "", nil, false
-	} else if len(r.KeyBy) == 1 {
-		parts = []string{text}
-	} else {
-		parts = splitKey(text)
-	}
-	switch {
-	case len(r.KeyBy) == 1 && r.KeyBy[0].Kind == KeyGlobal:
-		v.fail("a rule by global has one key, and no overrides", "change the rule's limit")
-		return "", nil, false
-	case len(parts) != len(r.KeyBy):
-		v.fail(quote(text)+" does not have the parts of keyBy", "write them as a list: key: [one, two]")
-		return "", nil, false
-	}
-	if len(parts) == 1 {
-		text = parts[0]
-	}
-	for i, part := range parts {
-		if i > 0 {
-			key = append(key, keySeparator)
-		}
-		from := len(key)
-		canonical, fix := r.canonicalPart(r.KeyBy[i].Kind, part)
-		if fix != "" {
-			v.fail(quote(part)+" is never a key of this rule", fix)
-			return "", nil, false
-		}
-		key = append(key, canonical...)
-		if len(parts) > 1 {
-			key = escapePart(key, from)
-		}
-	}
-	return text, key, true
-}
-
-// canonicalPart gives the part that requests build for what an owner wrote.
-func (r *Rule) canonicalPart(kind KeyKind, text string) (part, fix string) {
-	switch kind {
-	case KeyEndpoint:
-		return text, ""
-	case KeyIP:
-		return r.canonicalIP(text)
-	}
-	normal := string(r.Normalize.append(nil, text))
-	return normal, whenNot(normal != "", "write a value that is not empty after normalize")
-}
-
-func (r *Rule) canonicalIP(text string) (part, fix string) {
-	if network, err := netip.ParsePrefix(text); err == nil {
-		whole := network.Bits() == network.Addr().BitLen()
-		if !whole && (network.Addr().Is4() || network.Bits() != r.IPv6Prefix || network != network.Masked()) {
-			return "", "write an IPv4 address, or an IPv6 network of the rule's ipv6Prefix"
-		}
-		text = network.Addr().String()
-	}
-	ip, err := netip.ParseAddr(text)
-	if err != nil {
-		return "", "write an address, such as 192.0.2.1 or 2001:db8::1"
-	}
-	return string(appendIP(nil, ip, r.IPv6Prefix)), ""
+	return part, ""
 }
 
 // joinKey writes parts as the key of a rule with several.

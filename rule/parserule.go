@@ -19,6 +19,10 @@ const (
 	usualIPv6     = 64
 )
 
+// idBytes are what an id is made of: ids stand in URLs, metrics and keys of the store, and need no escape in any of them.
+const idBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+// ruleKeys are the keys of a rule, those of later versions included: these get a better answer than "not known".
 func ruleKeys() []string {
 	return []string{
 		"id", "scope", "keyBy", "algorithm", "limit", "window", "windowSec", "burst", "cost", "mode", "rollout", "onUnavailable",
@@ -43,14 +47,16 @@ func (v value) rule() *Rule {
 	o.outage(r)
 	o.budget(r)
 	o.key(r)
+	// Last: an override stands on the rule's quota, key and normalize.
 	o.overrides(r)
 	return r
 }
 
+// id reads the rule's identity.
 func (o *object) id(r *Rule) {
 	v, ok := o.get("id")
 	if !ok {
-		if _, null := o.entries["id"]; !null {
+		if !o.has("id") {
 			o.fail("has no id", "write id: and a name that stays the same when the rule changes")
 		}
 		return
@@ -59,10 +65,7 @@ func (o *object) id(r *Rule) {
 	if !ok {
 		return
 	}
-	strange := strings.IndexFunc(id, func(c rune) bool {
-		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-')
-	})
-	if len(id) > maxID || strange >= 0 {
+	if len(id) > maxID || strings.Trim(id, idBytes) != "" {
 		v.fail(quote(id)+" is no id", "an id is 1 to 64 letters, digits, dots, underscores or hyphens")
 		return
 	}
@@ -97,6 +100,7 @@ func (o *object) switches(r *Rule) {
 	}
 }
 
+// algorithm reads the one that this version has, and tells the coming ones from slips.
 func (o *object) algorithm() int {
 	v, ok := o.get("algorithm")
 	if !ok {
@@ -108,22 +112,21 @@ func (o *object) algorithm() int {
 			return int(TokenBucket)
 		}
 	}
-	n, _ := v.choice(algorithmWords())
-	return n
+	return v.choice(algorithmWords())
 }
 
+// choice reads one of the words, by its place; the first is the default.
 func (o *object) choice(name string, words []string) int {
 	if v, ok := o.get(name); ok {
-		n, _ := v.choice(words)
-		return n
+		return v.choice(words)
 	}
 	return 0
 }
 
+// boolean reads true or false; false is the default.
 func (o *object) boolean(name string) bool {
 	if v, ok := o.get(name); ok {
-		b, _ := v.boolean()
-		return b
+		return v.boolean()
 	}
 	return false
 }
@@ -148,7 +151,7 @@ func (o *object) outage(r *Rule) {
 	if q.Burst = f.burst(); q.Burst == 0 {
 		q.Burst = q.Limit
 	}
-	f.require("limit", "window")
+	f.requireRate()
 	f.countable(q.Limit, q.Window, q.Burst)
 	r.Fallback = q
 }
@@ -160,8 +163,7 @@ func (v value) leaseTTL(usual time.Duration) time.Duration {
 		return usual
 	}
 	if ttl, ok := o.get("ttl"); ok {
-		span, _ := ttl.duration(minLeaseTTL, maxLeaseTTL)
-		return span
+		return ttl.duration(minLeaseTTL, maxLeaseTTL)
 	}
 	return usual
 }
@@ -179,7 +181,7 @@ func (o *object) budget(r *Rule) {
 	if r.Burst == 0 {
 		r.Burst = r.Limit
 	}
-	o.require("limit", "window")
+	o.requireRate()
 	o.countable(r.Limit, r.Window, r.Burst)
 }
 
@@ -196,16 +198,13 @@ func (o *object) blocked(r *Rule) {
 	r.Window = o.window()
 }
 
-// require reports the names that are not set; a window may come as windowSec.
-func (o *object) require(names ...string) {
-	for _, name := range names {
-		_, found := o.entries[name]
-		if name == "window" && !found {
-			_, found = o.entries["windowSec"]
-		}
-		if !found {
-			o.fail("has no "+name, "write "+map[string]string{"limit": "limit: and the tokens of one window", "window": "window: 1m, or another span"}[name])
-		}
+// requireRate reports a limit or a window that is not set.
+func (o *object) requireRate() {
+	if !o.has("limit") {
+		o.fail("has no limit", "write limit: and the tokens of one window")
+	}
+	if !o.has("window") && !o.has("windowSec") {
+		o.fail("has no window", "write window: 1m, or another span")
 	}
 }
 
@@ -248,8 +247,7 @@ func (o *object) window() time.Duration {
 	case text && number:
 		sec.fail("says again what window says", "keep one of them")
 	case text:
-		span, _ := v.duration(minWindow, maxWindow)
-		return span
+		return v.duration(minWindow, maxWindow)
 	case number:
 		n, _ := sec.integer(1, int64(maxWindow/time.Second))
 		return time.Duration(n) * time.Second
@@ -266,6 +264,7 @@ func (o *object) countable(limit int64, window time.Duration, burst int64) {
 	if err == nil {
 		return
 	}
+	// The error points at the last part that is there: burst, when it was written.
 	at := o.value
 	for _, name := range []string{"limit", "window", "windowSec", "burst"} {
 		if v, ok := o.entries[name]; ok {

@@ -57,6 +57,7 @@ func (v value) scope(s *Scope) {
 	}
 }
 
+// paths reads patterns, and compiles them on the way.
 func (v value) paths(s *Scope) {
 	s.Paths = v.words(func(text string) (string, string) {
 		p, err := parsePattern(text)
@@ -124,12 +125,16 @@ func (v value) attributes(canonical func(value, string) string) []Attribute {
 				key.fail(quote(text)+" is set twice", "list its values: ["+"one, two]")
 			}
 		}
-		values := value{d: v.d, node: content, field: v.field + "." + shorten(text)}.words(func(text string) (string, string) { return text, "" })
-		list = append(list, Attribute{Name: name, Values: values})
+		values := value{d: v.d, node: content, field: v.field + "." + shorten(text)}
+		list = append(list, Attribute{Name: name, Values: values.words(asWritten)})
 	}
+	// Sorted, because the canonical document is: a set and the one read back from it are equal.
 	slices.SortFunc(list, func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
+
+// asWritten is the canonical form of texts that have no other.
+func asWritten(text string) (word, fix string) { return text, "" }
 
 // headerName gives a header's canonical name.
 func (v value) headerName(name string) string {
@@ -149,16 +154,7 @@ func whenNot(right bool, fix string) string {
 
 // isToken says whether a text can name a method or a header (RFC 9110, token).
 func isToken(text string) bool {
-	if text == "" || len(text) > maxName {
-		return false
-	}
-	for i := range len(text) {
-		c := text[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return true
+	return text != "" && len(text) <= maxName && strings.Trim(text, idBytes+"!#$%&'*+^`|~") == ""
 }
 
 // isHost says whether a text can be a host of a scope: a name, an address, or "*." and a name.

@@ -59,6 +59,7 @@ func isClean(path string) bool {
 	return !isDots(path[start:])
 }
 
+// isDots says whether a segment means another one.
 func isDots(segment string) bool { return segment == "." || segment == ".." }
 
 // canonicalEscape says whether s starts with an escape that the clean form keeps as it is.
@@ -67,6 +68,7 @@ func canonicalEscape(s string) bool {
 	return ok && !inSegment(c) && !lowerHex(s[1]) && !lowerHex(s[2])
 }
 
+// lowerHex says whether a hexadecimal digit is a letter in lower case.
 func lowerHex(c byte) bool { return c >= 'a' }
 
 // unescape decodes the escape at the start of s.
@@ -79,6 +81,7 @@ func unescape(s string) (c byte, ok bool) {
 	return high<<4 | low, ok1 && ok2
 }
 
+// hexDigit gives the value of a hexadecimal digit.
 func hexDigit(c byte) (byte, bool) {
 	switch {
 	case '0' <= c && c <= '9':

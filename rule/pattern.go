@@ -30,7 +30,7 @@ func parsePattern(text string) (pattern, error) {
 	}
 	body, subtree := strings.CutSuffix(text, "/**")
 	p.subtree = subtree
-	for _, raw := range strings.Split(body, "/") {
+	for raw := range strings.SplitSeq(body, "/") {
 		p.slash = false
 		seg, err := parseSegment(raw)
 		switch {
@@ -40,6 +40,7 @@ func parsePattern(text string) (pattern, error) {
 			p.segments = append(p.segments, seg)
 		case seg.literal == "" || seg.literal == ".":
 			p.slash = true
+		// A pattern is cleaned as paths are, else it would never meet one.
 		case seg.literal == "..":
 			p.segments = p.segments[:max(0, len(p.segments)-1)]
 			p.slash = true
@@ -59,7 +60,8 @@ func parseSegment(raw string) (segment, error) {
 		return segment{free: true}, nil
 	}
 	if strings.ContainsAny(raw, "{}*") {
-		return segment{}, errors.New(`write "{name}" for one whole segment, "/**" at the end for everything below, and %2A, %7B or %7D for the characters themselves`)
+		return segment{}, errors.New(`write "{name}" for one whole segment, "/**" at the end for everything below, ` +
+			`and %2A, %7B or %7D for the characters themselves`)
 	}
 	return segment{literal: string(appendSegment(nil, raw))}, nil
 }

@@ -33,6 +33,7 @@ func newSet(version uint64, rules []*Rule, identity Identity) *Set {
 	return s
 }
 
+// nameRules makes the rules known by their ids.
 func (s *Set) nameRules() {
 	s.byID = make(map[string]*Rule, len(s.Rules))
 	for _, r := range s.Rules {
@@ -46,6 +47,7 @@ func (s *Set) Rule(id string) *Rule { return s.byID[id] }
 // Next is s under the given version: a rule that does what it did in prev keeps its version there, whatever its description
 // says, and every other rule gets the new one. A nil prev has no rules.
 func (s *Set) Next(prev *Set, version uint64) *Set {
+	// Copies: prev and s are in use, and never change. The index holds places, not rules, and fits both.
 	next := &Set{Version: version, Identity: s.Identity, index: s.index, Rules: slices.Clone(s.Rules)}
 	for i, r := range s.Rules {
 		numbered := *r

@@ -5,6 +5,7 @@ import (
 	"strings"
 )
 
+// contains says whether w is one of the words.
 func contains(words []string, w string) bool { return slices.Contains(words, w) }
 
 // suggest says which of the known words was probably meant, else all of them.
