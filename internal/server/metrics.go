@@ -91,7 +91,7 @@ func limiterCounts(limiter *leaseway.Limiter) source {
 		s.counter("asks_total", "Keys asked about in these calls.", stats.Asks)
 		s.counter("calls_failed_total", "Calls that failed.", stats.Failed)
 		s.counter("calls_late_total", "Calls that missed their deadline.", stats.Late)
-		s.counter("recovered_panics_total", "Bugs that were contained.", stats.Panics, label{"in", "limiter"})
+		s.counter("recovered_panics_total", panicsHelp, stats.Panics, label{"in", "limiter"})
 	}
 }
 

@@ -1,2 +1,307 @@
-// Package server is
+// Package server wires everything into one process: settings, listeners, rules, coordinator or holder, doors, metrics, and
+// the order in which they start and stop.
+//
+//	               ┌ HTTP ── token ── check ──┐
+//	rules file ─┐  │                          ├─▶ Limiter ──▶ coordinator ──▶ memory store ◀─▶ data directory
+//	            └──┼─────────── Book ─────────┼──────────────────▲
+//	               └ gRPC ── token ── Check ──┘                  │
+//	                          └───── Acquire, WatchRules ────────┘
+//
+// With --coordinator the Limiter leases from remote coordinators instead, and the right-hand side is theirs. The server is a
+// holder like any other in both cases: its doors cost no call to a store.
+//
+// Stopping, in order: not ready; no new requests; those under way finish; leases go back; counts go into the snapshot.
+//
+// Its neighbours are internal/cli above, which parses arguments, and below it everything that it wires. It alone reads the
+// environment and configuration files.
 package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/rpc"
+)
+
+// finishWithin bounds how long a stop waits for requests under way, and again how long for leases and counts.
+const finishWithin = 10 * time.Second
+
+// Run serves until ctx ends, and then stops gracefully. It logs to logs; the line "listening" has the addresses, as http and
+// grpc. The error is a *UsageError when config cannot be used, and nil after a graceful stop.
+func Run(ctx context.Context, config Config, logs io.Writer) error {
+	if err := config.validate(); err != nil {
+		return err
+	}
+
+	s := &server{config: config, log: newLogger(config, logs)}
+
+	err := s.open(ctx)
+	if err == nil {
+		err = s.serve(ctx)
+	}
+
+	return errors.Join(err, s.close())
+}
+
+// newLogger makes the one logger of the process. The settings were checked.
+func newLogger(config Config, out io.Writer) *slog.Logger {
+	var level slog.Level
+
+	_ = level.UnmarshalText([]byte(config.LogLevel)) //nolint:errcheck // validate did
+
+	options := &slog.HandlerOptions{Level: level}
+	if config.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(out, options))
+	}
+
+	return slog.New(slog.NewTextHandler(out, options))
+}
+
+// server is what runs, in the order in which it is opened. What was not opened is nil.
+type server struct {
+	config Config
+	log    *slog.Logger
+	panics atomic.Int64 // recovered in HTTP handlers
+
+	follower follower
+	tokens   *tokenFile
+	identity *identity
+	engine   *engine
+	ready    *readiness
+
+	httpListener, grpcListener net.Listener
+	http                       *http.Server
+	grpc                       *rpc.Server
+}
+
+// open does everything that can fail, so that a server which listens can serve.
+func (s *server) open(ctx context.Context) error {
+	s.follower = follower{log: s.log, poll: pollEvery}
+
+	if err := s.openAccess(); err != nil {
+		return err
+	}
+
+	engine, err := openEngine(ctx, &s.config, s.log, s.identity)
+	if err != nil {
+		return err
+	}
+
+	s.engine = engine
+	if engine.rules != nil {
+		s.follower.follow(engine.rules.path, engine.rules.refresh)
+	}
+
+	if s.httpListener, err = listen(ctx, "--listen", s.config.Listen); err != nil {
+		return err
+	}
+
+	if s.grpcListener, err = listen(ctx, "--grpc-listen", s.config.GRPCListen); err != nil {
+		return err
+	}
+
+	s.openDoors()
+
+	return nil
+}
+
+// openAccess reads who may call, and over which channel.
+func (s *server) openAccess() error {
+	var errs []error
+
+	if path := s.config.TokenFile; path != "" {
+		s.tokens = &tokenFile{path: path, log: s.log}
+		errs = append(errs, s.tokens.open())
+		s.follower.follow(path, s.tokens.refresh)
+	}
+
+	if s.config.TLSCert != "" {
+		s.identity = &identity{cert: s.config.TLSCert, key: s.config.TLSKey, clientCA: s.config.TLSClientCA, log: s.log}
+		errs = append(errs, s.identity.open())
+
+		for _, path := range []string{s.config.TLSCert, s.config.TLSKey, s.config.TLSClientCA} {
+			if path != "" {
+				s.follower.follow(path, s.identity.refresh)
+			}
+		}
+	}
+
+	return problems(errs...)
+}
+
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	var config net.ListenConfig
+
+	listener, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w (name another address, or port 0 for a free one)", flag, err)
+	}
+
+	return netutil.LimitListener(listener, maxConnections), nil
+}
+
+// openDoors makes the doors over the engine.
+func (s *server) openDoors() {
+	door := check.New(s.engine.limiter)
+	s.ready = s.engine.readiness()
+
+	config := rpc.ServerConfig{Signer: s.engine.signer, Decider: decider{limiter: s.engine.limiter, door: door}, Logger: s.log}
+	if s.engine.coordinator != nil {
+		config.Coordinator = s.engine.coordinator
+	}
+
+	if s.tokens != nil {
+		config.Tokens = s.tokens.tokens.Load()
+	}
+
+	if s.identity != nil {
+		config.TLS = s.identity.config()
+	}
+
+	s.grpc = rpc.NewServer(config)
+
+	sources := append(s.engine.sources(), grpcCounts(s.grpc), httpCounts(&s.panics), buildInfo())
+	routes := routes{door: door, ready: s.ready, metrics: metricsHandler(sources...), tokens: s.tokens, panics: &s.panics, log: s.log}
+	s.http = newHTTPServer(routes.handler(), s.identity, s.log)
+}
+
+// serve runs until ctx ends or a listener fails, and then stops taking requests.
+func (s *server) serve(ctx context.Context) error {
+	// What runs beside the listeners outlives ctx: requests under way still need it.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+
+	var tasks sync.WaitGroup
+
+	tasks.Go(func() { s.follower.run(background) })
+	tasks.Go(func() { s.engine.run(background) })
+
+	failed := make(chan error, 2)
+
+	tasks.Go(func() { failed <- s.serveHTTP() })
+	tasks.Go(func() { failed <- s.grpc.Serve(s.grpcListener) })
+
+	s.log.Info("listening", "http", s.httpListener.Addr().String(), "grpc", s.grpcListener.Addr().String(),
+		"tls", s.identity != nil, "token", s.tokens != nil, "version", Version())
+
+	var err error
+
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+
+	s.stop(background)
+	stop()
+	tasks.Wait()
+
+	return err
+}
+
+func (s *server) serveHTTP() error {
+	var err error
+	if s.identity != nil {
+		err = s.http.ServeTLS(s.httpListener, "", "")
+	} else {
+		err = s.http.Serve(s.httpListener)
+	}
+
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+
+	return fmt.Errorf("--listen %s: %w", s.config.Listen, err)
+}
+
+// stop takes no new requests and waits for those under way.
+func (s *server) stop(ctx context.Context) {
+	s.log.Info("stopping", "within", finishWithin.String())
+	s.ready.draining.Store(true)
+	s.grpc.SetServing(false)
+
+	ctx, cancel := context.WithTimeout(ctx, finishWithin)
+	defer cancel()
+
+	var both sync.WaitGroup
+
+	both.Go(func() { s.grpc.Stop(ctx) })
+	both.Go(func() {
+		if err := s.http.Shutdown(ctx); err != nil {
+			s.log.Warn("requests under way were cut off", "error", err)
+
+			_ = s.http.Close() //nolint:errcheck // they are lost already
+		}
+	})
+	both.Wait()
+}
+
+// close gives leases back and keeps the counts, whatever was opened.
+func (s *server) close() error {
+	for _, listener := range []net.Listener{s.httpListener, s.grpcListener} {
+		if listener != nil {
+			_ = listener.Close() //nolint:errcheck // mostly closed already, by its server
+		}
+	}
+
+	if s.engine == nil {
+		return nil
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), finishWithin)
+	defer cancel()
+
+	if err := s.engine.close(ctx); err != nil {
+		return err
+	}
+
+	s.log.Info("stopped")
+
+	return nil
+}
+
+// decider is the gRPC door's view of the check door.
+type decider struct {
+	limiter *leaseway.Limiter
+	door    *check.Door
+}
+
+// Check decides by all rules that match.
+func (d decider) Check(ctx context.Context, req *leaseway.Request) rpc.Verdict {
+	return verdict(d.limiter.Decide(ctx, *req))
+}
+
+// CheckRule decides by one rule. A key that the rule cannot count by is refused as invalid.
+func (d decider) CheckRule(ctx context.Context, ruleID, key string, cost int64) (rpc.Verdict, error) {
+	decision, err := d.door.CheckRule(ctx, ruleID, key, &cost)
+
+	var field *check.FieldError
+
+	switch {
+	case err == nil:
+		return verdict(decision), nil
+	case errors.As(err, &field) && field.Kind == check.Unknown:
+		return rpc.Verdict{}, rpc.ErrUnknownRule
+	case field != nil:
+		return rpc.Verdict{Rule: ruleID, Reason: string(leaseway.ReasonInvalid)}, nil
+	default:
+		return rpc.Verdict{}, err
+	}
+}
+
+func verdict(d leaseway.Decision) rpc.Verdict {
+	return rpc.Verdict{
+		Allowed: d.Allowed, Reason: string(d.Reason), Rule: d.Rule, Limit: d.Limit, Remaining: d.Remaining,
+		RetryAfter: d.RetryAfter, Reset: d.Reset,
+	}
+}

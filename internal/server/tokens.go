@@ -2,13 +2,13 @@ package server
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"github.com/leaseway/leaseway/internal/rpc"
 )
 
 // maxTokens is the size of the largest token file, in bytes.
@@ -19,18 +19,18 @@ const maxTokens = 1 << 20
 type tokenFile struct {
 	path   string
 	log    *slog.Logger
-	hashes atomic.Pointer[[][sha256.Size]byte]
+	tokens atomic.Pointer[rpc.Tokens]
 	text   []byte // as last read
 }
 
 // open reads the tokens for the first time. The error is a *UsageError.
 func (f *tokenFile) open() error {
 	text, err := readBounded(f.path, maxTokens)
-	if err != nil {
-		return usage("--token-file: %v", err)
+	if err == nil {
+		err = f.load(text)
 	}
 
-	if err := f.load(text); err != nil {
+	if err != nil {
 		return usage("--token-file: %v", err)
 	}
 
@@ -54,65 +54,24 @@ func (f *tokenFile) refresh() {
 		return
 	}
 
-	f.log.Info("tokens in force", "path", f.path, "tokens", len(*f.hashes.Load()))
+	f.log.Info("tokens in force", "path", f.path)
 }
 
 func (f *tokenFile) load(text []byte) error {
 	f.text = text
 
-	list, err := parseTokens(f.path, text)
+	tokens, err := rpc.ParseTokens(text)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", f.path, err)
 	}
 
-	hashes := make([][sha256.Size]byte, len(list))
-	for i, token := range list {
-		hashes[i] = sha256.Sum256([]byte(token))
-	}
-
-	f.hashes.Store(&hashes)
+	f.tokens.Store(tokens)
 
 	return nil
 }
 
-// parseTokens returns the tokens of a file; it never repeats one in an error.
-func parseTokens(path string, text []byte) ([]string, error) {
-	var list []string
-
-	number := 0
-	for line := range strings.Lines(string(text)) {
-		number++
-
-		token := strings.TrimSpace(line)
-		if token == "" || strings.HasPrefix(token, "#") {
-			continue
-		}
-
-		// What a header cannot carry could never be shown.
-		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return nil, fmt.Errorf("%s:%d: a token is printable ASCII without spaces; a comment begins with #", path, number)
-		}
-
-		list = append(list, token)
-	}
-
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s has no token: write one a line, such as the output of: openssl rand -hex 32", path)
-	}
-
-	return list, nil
-}
-
-// valid compares hashes, all of them and in constant time, so that nothing can be learned from how long it takes.
-func (f *tokenFile) valid(token string) bool {
-	hash, found := sha256.Sum256([]byte(token)), 0
-
-	for _, known := range *f.hashes.Load() {
-		found |= subtle.ConstantTimeCompare(hash[:], known[:])
-	}
-
-	return found == 1
-}
+// Allows reports whether token is one of those that the file has now; the time it takes tells nothing about them.
+func (f *tokenFile) Allows(token string) bool { return f.tokens.Load().Allows(token) }
 
 // bearer returns the token of an Authorization header; "" for none.
 func bearer(header string) string {
@@ -131,7 +90,7 @@ func (f *tokenFile) guard(next http.Handler) http.Handler {
 	}
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !f.valid(bearer(r.Header.Get("Authorization"))) {
+		if !f.Allows(bearer(r.Header.Get("Authorization"))) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="leaseway"`)
 			writeProblem(w, http.StatusUnauthorized, "send the header Authorization: Bearer TOKEN with one of the server's tokens")
 

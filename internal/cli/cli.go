@@ -1,0 +1,121 @@
+// Package cli is the command line: it turns arguments into calls, results into output, and errors into one line and an exit
+// status. What a command does is elsewhere, mostly in internal/server; a new command is a function here that returns a
+// cobra.Command, and a line in commands.
+//
+// Exit statuses: 0 done; 1 it failed; 2 it was asked for wrongly, by arguments, settings or a file that cannot be used.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaseway/leaseway/internal/server"
+)
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// Main runs the command that args (without the program's name) ask for, and returns the exit status.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+
+	var (
+		failed *failure
+		wrong  *server.UsageError
+	)
+
+	if errors.As(err, &wrong) {
+		for _, problem := range wrong.Problems {
+			fmt.Fprintln(stderr, "leaseway:", problem)
+		}
+
+		return exitUsage
+	}
+
+	fmt.Fprintln(stderr, "leaseway:", strings.TrimPrefix(err.Error(), "leaseway: "))
+
+	if errors.As(err, &failed) {
+		return exitFailure
+	}
+
+	return exitUsage
+}
+
+// failure marks an error of a command that was asked for rightly, to tell it from those that cobra finds in the arguments.
+type failure struct{ error }
+
+// Unwrap returns the error itself.
+func (f *failure) Unwrap() error { return f.error }
+
+// run makes what a command does fit for cobra.
+func run(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := do(cmd, args); err != nil {
+			return &failure{err}
+		}
+
+		return nil
+	}
+}
+
+// commands are what the program can do, in the order of its help.
+func commands() []*cobra.Command {
+	return []*cobra.Command{newServe(), newKeys(), newVersion()}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "leaseway",
+		Short: "Limits across a whole fleet, decided in each server's memory",
+		Long: "Leaseway limits how fast callers may use an API, exactly across a whole fleet: each server decides in its own\n" +
+			"memory, from a lease of tokens that a coordinator gave it.",
+		Example: "  leaseway serve --rules rules.yaml\n" +
+			"  leaseway serve --coordinator 127.0.0.1:8081 --coordinator-key ed25519:…   # a holder beside the API",
+		Args:          noArguments,
+		RunE:          run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() }),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
+	})
+	root.AddCommand(commands()...)
+
+	return root
+}
+
+// noArguments refuses arguments; at the root they are commands that do not exist.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+
+	if !cmd.HasSubCommands() {
+		return fmt.Errorf("%s takes no argument, but got %q (see %[1]s --help)", cmd.CommandPath(), args[0])
+	}
+
+	cmd.SuggestionsMinimumDistance = 2
+
+	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + near[0] + "?"
+	}
+
+	return fmt.Errorf("there is no command %q (%s)", strings.Join(append(strings.Fields(cmd.CommandPath())[1:], args[0]), " "), hint)
+}

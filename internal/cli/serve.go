@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaseway/leaseway/internal/server"
+)
+
+const serveHelp = `Run a coordinator, or with --coordinator a holder of leases, for callers of this machine or of a fleet.
+
+It serves HTTP: POST /v1/check and POST /v1/rules/{ruleId}/check (described by GET /openapi.json), /healthz, /readyz and
+/metrics; and gRPC: the API that other holders lease by, and Check. With --token-file, callers of anything but /healthz,
+/readyz and /openapi.json must show a token.
+
+Every flag can also be set in the environment (LEASEWAY_GRPC_LISTEN for --grpc-listen) or in the file that --config names
+(grpcListen: …). Flags win over the environment, and the environment over the file.
+
+SIGTERM or SIGINT stop it gracefully: requests under way are finished, leases returned and counts kept. A second one stops
+it at once.`
+
+func newServe() *cobra.Command {
+	settings := server.NewSettings()
+
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a coordinator, or a holder beside an API",
+		Long:  serveHelp,
+		Example: "  leaseway serve --rules rules.yaml\n" +
+			"  curl -H 'Content-Type: application/json' -d '{\"attributes\": {\"user\": \"ada\"}}' http://127.0.0.1:8080/v1/check\n" +
+			"  leaseway serve --coordinator 127.0.0.1:8081 --coordinator-key ed25519:… --listen 127.0.0.1:8090 --grpc-listen 127.0.0.1:8091",
+		Args: noArguments,
+		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			config, err := settings.Load(server.Environ())
+			if err != nil {
+				return err
+			}
+
+			return untilStopped(cmd.Context(), func(ctx context.Context) error {
+				return server.Run(ctx, config, cmd.ErrOrStderr())
+			})
+		}),
+	}
+	cmd.Flags().AddFlagSet(settings.Flags())
+	cmd.Flags().SortFlags = false
+
+	return cmd
+}
+
+var errStoppedAtOnce = errors.New("stopped at once by a second signal; counts since the last stop are lost")
+
+// untilStopped calls serve with a context that the first signal ends. A second one does not wait for serve to return, since
+// the process is about to end.
+func untilStopped(ctx context.Context, serve func(context.Context) error) error {
+	signals := make(chan os.Signal, 2)
+
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx) }()
+
+	for {
+		select {
+		case err := <-served:
+			return err
+		case <-signals:
+			if ctx.Err() != nil {
+				return errStoppedAtOnce
+			}
+
+			stop()
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/rpc"
+	"github.com/leaseway/leaseway/internal/store/memory"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// engine is what decides: a Limiter, and where its leases come from. That is a coordinator with its store in this process,
+// or, for a holder, a client of remote ones; the fields of the other kind are nil.
+type engine struct {
+	log     *slog.Logger
+	limiter *leaseway.Limiter
+
+	coordinator *coordinator.Coordinator
+	store       *memory.Store
+	signer      *rpc.Signer
+	rules       *ruleFile // nil without --rules
+
+	client *rpc.Client
+}
+
+// openEngine opens either kind. What it opened before an error it closes.
+func openEngine(ctx context.Context, config *Config, log *slog.Logger, own *identity) (*engine, error) {
+	e := &engine{log: log}
+
+	var err error
+	if config.holder() {
+		err = e.openHolder(ctx, config, own)
+	} else {
+		err = e.openCoordinator(ctx, config)
+	}
+
+	if err != nil {
+		return nil, errors.Join(err, e.close(ctx))
+	}
+
+	return e, nil
+}
+
+// openCoordinator starts with the rules: bad ones are the likeliest reason not to start, and leave nothing to undo.
+func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
+	book := coordinator.NewBook(nil)
+	if err := e.openRules(config, book); err != nil {
+		return err
+	}
+
+	var err error
+
+	// The store takes the data directory for this process, or says who has it.
+	if e.store, err = memory.New(memory.Config{Dir: config.stateDir(), Logger: e.log}); err != nil {
+		return fmt.Errorf("%w (--data-dir names the directory)", err)
+	}
+
+	if e.signer, err = openSigner(config, e.log); err != nil {
+		return err
+	}
+
+	if e.coordinator, err = coordinator.New(coordinator.Config{Store: e.store, Book: book, Logger: e.log}); err != nil {
+		return err
+	}
+
+	e.limiter, err = leaseway.Over(ctx, e.coordinator, leaseway.WithName(config.Name), leaseway.WithLogger(e.log))
+
+	return err
+}
+
+func (e *engine) openRules(config *Config, book *coordinator.Book) error {
+	if config.Rules != "" {
+		e.rules = &ruleFile{path: config.Rules, apply: book.Apply, log: e.log}
+
+		return e.rules.open()
+	}
+
+	none, err := rule.Parse("none", []byte("rules: []"))
+	if err == nil {
+		_, err = book.Apply(none)
+	}
+
+	e.log.Warn("no rules: everything is allowed; write rules.yaml, then run: leaseway serve --rules rules.yaml")
+
+	return err
+}
+
+// readiness is how to ask whether the engine can decide.
+func (e *engine) readiness() *readiness {
+	r := &readiness{limiter: e.limiter, holder: e.client != nil, store: func() string { return "" }}
+
+	if e.client != nil {
+		r.store = func() string {
+			if e.client.Stats().Mixed {
+				return "the coordinators have different stores: name only those of one with --coordinator"
+			}
+
+			return ""
+		}
+	}
+
+	if e.coordinator != nil {
+		watch := &storeWatch{counts: func() (answered, unanswered int64) {
+			stats := e.coordinator.Stats()
+
+			return stats.OK, stats.Unavailable
+		}}
+		r.store = func() string { return watch.fault(time.Now()) }
+	}
+
+	return r
+}
+
+// run does what goes on beside the requests, until ctx ends.
+func (e *engine) run(ctx context.Context) {
+	if e.coordinator != nil {
+		_ = e.coordinator.Run(ctx) //nolint:errcheck // it only ends with ctx
+	}
+}
+
+// close gives leases back, then closes what they came from, so that they are in the snapshot.
+func (e *engine) close(ctx context.Context) error {
+	var errs []error
+
+	if e.limiter != nil {
+		if err := e.limiter.Close(ctx); err != nil {
+			// They come back by themselves when their TTL ends.
+			e.log.Warn("leases were not returned", "error", err)
+		}
+	}
+
+	if e.client != nil {
+		errs = append(errs, e.client.Close())
+	}
+
+	if e.store != nil {
+		errs = append(errs, e.store.Close(ctx))
+	}
+
+	return errors.Join(errs...)
+}

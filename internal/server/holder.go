@@ -1,0 +1,153 @@
+package server
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/binary"
+	"net"
+	"strings"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/rpc"
+)
+
+// openHolder makes a Limiter that leases from remote coordinators, and follows their rules.
+func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) error {
+	remote, err := e.remote(config, own)
+	if err != nil {
+		return err
+	}
+
+	if e.client, err = rpc.Dial(remote); err != nil {
+		return usage("--coordinator: %v", err)
+	}
+
+	e.limiter, err = leaseway.Over(ctx, e.client,
+		leaseway.WithName(config.Name), leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()))
+
+	return err
+}
+
+// remote is how to reach the coordinators and what to believe of them. The error is a *UsageError.
+func (e *engine) remote(config *Config, own *identity) (rpc.Config, error) {
+	remote := rpc.Config{
+		URLs: config.Coordinators, Name: config.Name, Holder: newIncarnation(), Insecure: config.Insecure, Logger: e.log,
+	}
+
+	keys, keysErr := publicKeys(config)
+	remote.Keys, remote.AllowUnsigned = keys, len(keys) == 0
+
+	var tokenErr, tlsErr error
+
+	if path := config.CoordinatorTokenFile; path != "" {
+		remote.Token, tokenErr = firstToken(path)
+	}
+
+	if config.CoordinatorCA != "" || anySecure(config.Coordinators) {
+		remote.TLS, tlsErr = clientTLS(config.CoordinatorCA, own)
+	}
+
+	return remote, problems(keysErr, tokenErr, tlsErr)
+}
+
+// publicKeys are those whose signature is believed. Without any, coordinators are believed on this machine only.
+func publicKeys(config *Config) ([]ed25519.PublicKey, error) {
+	var keys []ed25519.PublicKey
+
+	for _, text := range config.CoordinatorKeys {
+		parsed, err := rpc.ParsePublicKeys(text)
+		if err != nil {
+			return nil, usage("--coordinator-key: %v", err)
+		}
+
+		keys = append(keys, parsed...)
+	}
+
+	if len(keys) > 0 || config.Insecure {
+		return keys, nil
+	}
+
+	for _, url := range config.Coordinators {
+		if !onThisMachine(url) {
+			return nil, usage("--coordinator %s is another machine, and anyone between could hand out limits in its name: "+
+				"add --coordinator-key with the key that it logs at its start, or accept that with --insecure", url)
+		}
+	}
+
+	return nil, nil
+}
+
+// firstToken is the first token of a file that may have several, as servers accept them.
+func firstToken(path string) (string, error) {
+	text, err := readBounded(path, maxTokens)
+	if err == nil {
+		_, err = rpc.ParseTokens(text)
+	}
+
+	if err != nil {
+		return "", usage("--coordinator-token-file: %v", err)
+	}
+
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			return line, nil
+		}
+	}
+
+	return "", usage("--coordinator-token-file: %s has no token", path)
+}
+
+func anySecure(urls []string) bool {
+	for _, url := range urls {
+		if strings.HasPrefix(url, "grpcs://") {
+			return true
+		}
+	}
+
+	return false
+}
+
+func onThisMachine(url string) bool {
+	_, address, found := strings.Cut(url, "://")
+	if !found {
+		address = url
+	}
+
+	host, _, err := net.SplitHostPort(address)
+
+	return err != nil || loopback(host) // what is no address is refused by Dial
+}
+
+// newIncarnation is a number that tells this process from all others, and from itself before a restart; never 0.
+func newIncarnation() uint64 {
+	var b [8]byte
+
+	_, _ = rand.Read(b[:]) //nolint:errcheck // it never fails
+
+	return binary.LittleEndian.Uint64(b[:]) | 1
+}
+
+func clientCounts(client *rpc.Client) source {
+	return func(s *scrape) {
+		stats := client.Stats()
+
+		for i := range stats.Replicas {
+			r := &stats.Replicas[i]
+			url := label{"coordinator", r.URL}
+
+			s.counter("coordinator_calls_total", "Batches sent to a coordinator.", r.Calls, url)
+			s.counter("coordinator_calls_failed_total", "Batches that failed, or whose answer was refused.", r.Failures, url)
+			s.counter("coordinator_calls_late_total", "Batches that missed the deadline.", r.Late, url)
+			s.gauge("coordinator_breaker_open", "1 while a coordinator is not called because it failed.", flag(r.State != "closed"), url)
+			s.gauge("coordinator_watched", "1 while rules come from a coordinator.", flag(r.Watched), url)
+		}
+
+		for _, refused := range stats.Refused {
+			s.counter("coordinator_answers_refused_total", "Answers that were not believed, by cause.",
+				refused.Count, label{"cause", refused.Cause.String()})
+		}
+
+		s.gauge("coordinator_stores_mixed", "1 while coordinators have different stores, and nothing is leased.", flag(stats.Mixed))
+	}
+}

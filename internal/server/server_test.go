@@ -1,0 +1,264 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// running is a whole server on free ports.
+type running struct {
+	HTTP, GRPC string // addresses
+	Key        string // public key
+	Log        *buffer
+
+	scheme string
+	client *http.Client
+	token  string
+	stop   context.CancelFunc
+	done   chan error
+}
+
+// start runs a server with args beside free ports and a data directory, and waits until it listens.
+func start(t *testing.T, args ...string) *running {
+	t.Helper()
+
+	args = append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--log-format", "json", "--data-dir", t.TempDir()}, args...)
+
+	config, err := load(args, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{Log: &buffer{}, scheme: "http", client: &http.Client{Transport: &http.Transport{}}, stop: stop, done: make(chan error, 1)}
+
+	go func() { r.done <- Run(ctx, config, r.Log) }()
+
+	t.Cleanup(func() {
+		if err := r.end(t); err != nil {
+			t.Errorf("the server ended with %v; its log:\n%s", err, r.Log)
+		}
+	})
+
+	eventually(t, "the server listens: "+r.Log.String(), func() bool {
+		r.HTTP, r.GRPC = r.logged("listening", "http"), r.logged("listening", "grpc")
+
+		return r.HTTP != ""
+	})
+
+	r.Key = r.logged("answers are signed; give the public key to holders with --coordinator-key", "publicKey")
+
+	return r
+}
+
+// logged is an attribute of the last line with a message.
+func (r *running) logged(message, attribute string) string {
+	value := ""
+
+	lines := bufio.NewScanner(strings.NewReader(r.Log.String()))
+	for lines.Scan() {
+		var line map[string]any
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line["msg"] == message {
+			value, _ = line[attribute].(string)
+		}
+	}
+
+	return value
+}
+
+// end stops the server gracefully, once, and waits for it.
+func (r *running) end(t *testing.T) error {
+	t.Helper()
+	r.client.CloseIdleConnections()
+	r.stop()
+
+	err, first := <-r.done
+	if first {
+		close(r.done)
+	}
+
+	return err
+}
+
+// answer is what a request got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// call sends a request with the token of r, if it has one. A body is sent as JSON.
+func (r *running) call(t *testing.T, method, path, body string) answer {
+	t.Helper()
+
+	req, err := http.NewRequestWithContext(t.Context(), method, r.scheme+"://"+r.HTTP+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+
+	resp, err := r.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return answer{resp.StatusCode, resp.Header, string(text)}
+}
+
+// metric is the value of a series, as text; "" when there is none.
+func (r *running) metric(t *testing.T, series string) string {
+	t.Helper()
+
+	for line := range strings.Lines(r.call(t, http.MethodGet, "/metrics", "").body) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+
+	return ""
+}
+
+func TestWithoutRulesEverythingIsAllowedWithAWarning(t *testing.T) {
+	r := start(t)
+
+	got := r.call(t, http.MethodPost, "/v1/check", `{"attributes": {"user": "ada"}}`)
+	if got.status != http.StatusOK || !strings.Contains(got.body, `"allowed":true`) || !strings.Contains(got.body, `"rule":""`) {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+
+	if !strings.Contains(r.Log.String(), "leaseway serve --rules rules.yaml") {
+		t.Errorf("the log does not name the next command:\n%s", r.Log)
+	}
+}
+
+func TestHealthAndReadinessAndDescription(t *testing.T) {
+	r := start(t)
+
+	for _, row := range []struct{ path, want string }{
+		{"/healthz", "ok"},
+		{"/readyz", `{"ready":true,"reasons":[]}`},
+		{"/openapi.json", "/v1/rules/{ruleId}/check"},
+		{"/metrics", "leaseway_build_info"},
+		{"/metrics", "go_goroutines"},
+		{"/metrics", "process_open_fds"},
+	} {
+		if got := r.call(t, http.MethodGet, row.path, ""); got.status != http.StatusOK || !strings.Contains(got.body, row.want) {
+			t.Errorf("%s: got %d %.200s, want 200 with %s", row.path, got.status, got.body, row.want)
+		}
+	}
+
+	for _, row := range []struct {
+		method, path string
+		want         int
+	}{
+		{http.MethodGet, "/", http.StatusNotFound},
+		{http.MethodGet, "/docs", http.StatusNotFound},
+		{http.MethodGet, "/v1/other", http.StatusNotFound},
+		{http.MethodGet, "/v1/check", http.StatusMethodNotAllowed},
+	} {
+		if got := r.call(t, row.method, row.path, ""); got.status != row.want {
+			t.Errorf("%s %s: got %d, want %d", row.method, row.path, got.status, row.want)
+		}
+	}
+}
+
+// The reasons come one by one; the last server that is asked may be a stopping one.
+func TestReadinessSaysWhy(t *testing.T) {
+	r := start(t)
+
+	config, err := load([]string{"--data-dir", t.TempDir()}, nil)
+	must(t, err)
+
+	e, err := openEngine(t.Context(), &config, r.Log.logger(), nil)
+	must(t, err)
+
+	defer func() { must(t, e.close(context.Background())) }()
+
+	ready := e.readiness()
+	if got := ready.reasons(); len(got) != 0 {
+		t.Errorf("not ready: %q", got)
+	}
+
+	ready.draining.Store(true)
+	ready.store = func() string { return "out of order" }
+
+	got := strings.Join(ready.reasons(), "; ")
+	if !strings.Contains(got, "draining") || !strings.Contains(got, "store unavailable: out of order") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestServerRefusesWhatItCannotUse(t *testing.T) {
+	first := start(t)
+
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--listen", first.HTTP}, "--listen: listen tcp"},
+		{[]string{"--rules", "/does/not/exist"}, "--rules: open /does/not/exist"},
+		{[]string{"--token-file", "/does/not/exist"}, "--token-file: open /does/not/exist"},
+		{[]string{"--tls-cert", "/does/not/exist", "--tls-key", "/nor/this"}, "--tls-cert"},
+		{[]string{"--signing-key-file", "/does/not/exist"}, "--signing-key-file"},
+		{[]string{"--data-dir", "/dev/null/none"}, "--data-dir"},
+	} {
+		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, row.args...)
+
+		config, err := load(args, nil)
+		must(t, err)
+
+		if err := Run(t.Context(), config, io.Discard); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%q: got %v, want %q", row.args, err, row.want)
+		}
+	}
+}
+
+func TestTwoServersCannotShareADataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	start(t, "--data-dir", dir)
+
+	config, err := load([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dir}, nil)
+	must(t, err)
+
+	if err := Run(t.Context(), config, io.Discard); err == nil || !strings.Contains(err.Error(), "--data-dir") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSigningKeyOutlivesTheProcess(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, "--data-dir", dir)
+	must(t, first.end(t))
+
+	second := start(t, "--data-dir", dir)
+	if first.Key == "" || first.Key != second.Key {
+		t.Errorf("keys %q and %q: want the same, or holders refuse the restarted coordinator", first.Key, second.Key)
+	}
+
+	info, err := os.Stat(filepath.Join(dir, "coordinator", "signing.key"))
+	must(t, err)
+
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the key file has mode %v", info.Mode())
+	}
+}

@@ -1,0 +1,78 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/rpc"
+	"github.com/leaseway/leaseway/internal/store/memory"
+)
+
+// sources are the counts of all parts of the engine.
+func (e *engine) sources() []source {
+	list := []source{limiterCounts(e.limiter)}
+
+	if e.rules != nil {
+		list = append(list, ruleFileCounts(e.rules))
+	}
+
+	if e.coordinator != nil {
+		list = append(list, coordinatorCounts(e.coordinator), storeCountsOf(e.store))
+	}
+
+	if e.client != nil {
+		list = append(list, clientCounts(e.client))
+	}
+
+	return list
+}
+
+func coordinatorCounts(c *coordinator.Coordinator) source {
+	return func(s *scrape) {
+		const asks = "Asks that the coordinator answered, by how."
+
+		stats := c.Stats()
+		s.counter("coordinator_acquires_total", "Batches of asks that the coordinator answered.", stats.Acquires)
+		s.counter("coordinator_asks_total", asks, stats.OK, label{"code", "ok"})
+		s.counter("coordinator_asks_total", asks, stats.UnknownRule, label{"code", "unknown_rule"})
+		s.counter("coordinator_asks_total", asks, stats.Behind, label{"code", "behind"})
+		s.counter("coordinator_asks_total", asks, stats.Unavailable, label{"code", "unavailable"})
+		s.counter("coordinator_asks_total", asks, stats.Invalid, label{"code", "invalid"})
+		s.counter("recovered_panics_total", panicsHelp, stats.Panics, label{"in", "coordinator"})
+		s.gauge("coordinator_watchers", "Holders that watch the rules, this process included.", stats.Watchers)
+		s.gauge("coordinator_holders", "Holders of the fleet that live.", stats.Live)
+	}
+}
+
+func storeCountsOf(m *memory.Store) source {
+	return func(s *scrape) {
+		stats := m.Stats()
+		s.gauge("store_ledgers", "Ledgers that the store keeps.", stats.Keys)
+		s.gauge("store_ledgers_held", "Ledgers with leases.", stats.Held)
+		s.gauge("store_leases", "Leases that the store knows.", stats.Leases)
+		s.counter("store_evicted_total", "Ledgers forgotten to make room although they said something.", stats.Evicted)
+		s.counter("store_evicted_over_limit_total", "Of them, ledgers whose bucket was empty.", stats.EvictedOverLimit)
+		s.counter("store_evicted_held_total", "Of them, ledgers with leases.", stats.EvictedHeld)
+	}
+}
+
+func grpcCounts(server *rpc.Server) source {
+	return func(s *scrape) {
+		stats := server.Stats()
+		s.counter("grpc_calls_total", "gRPC calls and streams that began.", stats.Calls)
+		s.counter("grpc_rejected_total", "gRPC calls without a valid token.", stats.Rejected)
+		s.counter("grpc_invalid_total", "Batches that could not be read.", stats.Invalid)
+		s.counter("signatures_total", "Answers and rule sets that were signed.", stats.Signatures)
+		s.counter("recovered_panics_total", panicsHelp, stats.Panics, label{"in", "grpc"})
+	}
+}
+
+const panicsHelp = "Bugs that were contained."
+
+func httpCounts(panics *atomic.Int64) source {
+	return func(s *scrape) { s.counter("recovered_panics_total", panicsHelp, panics.Load(), label{"in", "http"}) }
+}
+
+func buildInfo() source {
+	return func(s *scrape) { s.gauge("build_info", "1, with what runs as labels.", 1, label{"version", Version()}) }
+}
