@@ -25,8 +25,8 @@ type Book struct {
 	edition atomic.Pointer[edition]
 
 	mu      sync.Mutex // held to replace the edition
-	learned uint64    // the highest version that a holder has shown
-	raised  time.Time // when a holder last caused a renumbering
+	learned uint64     // the highest version that a holder has shown
+	raised  time.Time  // when a holder last caused a renumbering
 }
 
 // NewBook returns a Book without rules, of version 0. clock numbers versions; nil is time.Now.
