@@ -16,27 +16,29 @@ const (
 // sweep drops what says nothing from the next stretch of slots, and reports
 // whether that was more than a quarter of them.
 func (sh *shard) sweep(now int64) (more bool) {
-	now = max(sh.last, now)
+	sh.last = max(sh.last, now)
+	now = sh.last
 	dropped := 0
 
-	for range min(sweepSlots, len(sh.table.slots)) {
+	for looked := min(sweepSlots, len(sh.table.slots)); looked > 0; {
 		if sh.hand >= len(sh.table.slots) {
 			sh.hand = 0
 		}
 
-		switch r := &sh.table.slots[sh.hand]; {
-		case r.empty():
-			sh.hand++
-		case sh.expire(sh.hand, now):
-			sh.drop(sh.hand) // another may have moved up: look at the slot again
+		r := &sh.table.slots[sh.hand]
+		if !r.empty() && sh.expire(sh.hand, now) {
+			sh.drop(sh.hand)
 			dropped++
-		default:
-			if r.held() {
-				sh.settle(sh.hand, now)
-			}
 
-			sh.hand++
+			continue // another may have moved up: look at the slot again
 		}
+
+		if r.held() {
+			sh.settle(sh.hand, now)
+		}
+
+		sh.hand++
+		looked--
 	}
 
 	sh.table.trim()
