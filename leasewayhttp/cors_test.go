@@ -73,6 +73,9 @@ func TestPagesCanReadRefusals(t *testing.T) {
 		if got := w.Header().Get("Access-Control-Allow-Credentials"); got != c.credentials {
 			t.Errorf("%s: credentials %q, want %q", c.name, got, c.credentials)
 		}
+		if got, want := w.Header().Get("Vary"), c.credentials == "true"; (got == "Origin") != want {
+			t.Errorf("%s: Vary is %q", c.name, got)
+		}
 		exposed := w.Header().Get("Access-Control-Expose-Headers")
 		for _, field := range []string{"Retry-After", "RateLimit", "RateLimit-Policy", "X-RateLimit-Remaining"} {
 			if strings.Contains(exposed, field) != c.exposed {

@@ -186,6 +186,7 @@ func TestWholeSeconds(t *testing.T) {
 		{1, 366 * 24 * time.Hour, 1, 366 * 86400, "the longest window"},
 		{0, 0, 0, 0, "a blocked rule has no window"},
 		{1 << 40, 1001 * time.Microsecond, 1 << 40, 0, "too large to say: no window"},
+		{1 << 51, time.Second, 999_999_999_999_999, 0, "too large to write: the largest number, and no window"},
 		{-1, time.Second, 0, 1, "never a sign"},
 	} {
 		if q, s := wholeSeconds(c.quota, c.window); q != c.wantQuota || s != c.wantSeconds {
@@ -202,8 +203,20 @@ func TestPoliciesAreBounded(t *testing.T) {
 			t.Fatalf("the policy is %s, want %s", got, want)
 		}
 	}
-	if n := p.rendered.Size(); n > maxPolicies {
-		t.Errorf("%d policies are kept, want at most %d", n, maxPolicies)
+	// More than a few: starting over must not become starting over every time.
+	if n := p.rendered.Size(); n > maxPolicies || n < maxPolicies/2 {
+		t.Errorf("%d policies are kept, want at most %d, and many of them", n, maxPolicies)
+	}
+}
+
+func TestNamesStayApart(t *testing.T) {
+	names := map[string]string{}
+	for _, id := range []string{"\x00", "%00", "%2500", "é", "%C3%A9", `"`, `\"`, `\`, ""} {
+		name := string(appendString(nil, id))
+		if other, ok := names[name]; ok {
+			t.Errorf("%q and %q are both written %s", id, other, name)
+		}
+		names[name] = id
 	}
 }
 
@@ -211,12 +224,19 @@ func TestPoliciesAreBounded(t *testing.T) {
 func TestResponsesShareNoValues(t *testing.T) {
 	m := newMiddleware(&verdict{decision: allowed()}, nil)
 	h := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for name, values := range w.Header() {
+		for name := range w.Header() {
 			w.Header().Add(name, "added")
+		}
+		for name, values := range w.Header() {
+			if len(values) != 2 || values[0] == "added" {
+				t.Errorf("%s is %q after a value was added to each", name, values)
+			}
 			values[0] = "overwritten"
 		}
 	}))
-	h.ServeHTTP(httptest.NewRecorder(), get("/"))
+	for range 2 {
+		h.ServeHTTP(httptest.NewRecorder(), get("/"))
+	}
 	w := serve(m, get("/"))
 	for name, values := range w.Header() {
 		if len(values) != 1 || values[0] == "overwritten" || values[0] == "added" {

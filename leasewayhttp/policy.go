@@ -74,14 +74,14 @@ func renderPolicy(key policyKey) *policy {
 // wholeSeconds says the same rate over whole seconds, which is all that RateLimit-Policy can say: 10 in 100 ms are 100 in 1 s.
 // No window, or numbers too large to say, give 0 seconds: the parameter is then left out.
 func wholeSeconds(quota int64, window time.Duration) (scaled, seconds int64) {
-	quota = min(max(quota, 0), maxInteger)
+	quota = max(quota, 0)
 	if window <= 0 {
-		return quota, 0
+		return min(quota, maxInteger), 0
 	}
 	divisor := gcd(int64(window), int64(time.Second))
 	factor := int64(time.Second) / divisor
 	if quota > maxInteger/factor {
-		return quota, 0
+		return min(quota, maxInteger), 0
 	}
 	return quota * factor, int64(window) / divisor
 }
