@@ -138,11 +138,3 @@ func (l *Lease) end() {
 	l.heard.spent = 0
 	l.mark = mark{}
 }
-
-// Forget gives up the lease and what was heard of it, because the store it came
-// from lost its data or was exchanged.
-func (l *Lease) Forget() {
-	l.end()
-	l.denyTill.Store(0)
-	l.heard.at = 0
-}

@@ -14,6 +14,9 @@ const (
 	Dry
 )
 
+// Passed reports whether the request is admitted.
+func (v Verdict) Passed() bool { return v == Spent || v == SpentLow }
+
 // clockEvery is how many tokens are spent between two looks at the real clock.
 const clockEvery = 64
 
@@ -52,7 +55,7 @@ func (l *Lease) Reserve(tick, n int64) (left int64, v Verdict, look bool) {
 	l.reserved.Add(n)
 
 	left, v, look = l.Spend(tick, n)
-	if v != Spent && v != SpentLow {
+	if !v.Passed() {
 		l.reserved.Add(-n)
 	}
 
@@ -81,6 +84,15 @@ func (l *Lease) Denied(now, n int64) (till int64, denied bool) {
 	return till, now < till && n > l.balance.Load()+l.denyOver.Load()
 }
 
+// Scarce reports whether at now asking for more is useless. Without the lock.
+func (l *Lease) Scarce(now int64) bool { return now < l.denyTill.Load() }
+
+// Defer asks later, by d µs, than the store said; under the lock.
+func (l *Lease) Defer(d int64) { l.denyTill.Add(d) }
+
+// Tick returns the tick for which Turn last ran.
+func (l *Lease) Tick() int64 { return l.tick.Load() }
+
 // Refuse counts n tokens of demand that was not met, which the next ask's size
 // takes into account. Without the lock.
 func (l *Lease) Refuse(n int64) { l.refused.Add(n) }
@@ -100,3 +112,6 @@ func (l *Lease) Refund(epoch uint64, n int64) (ask bool) {
 
 	return true
 }
+
+// Low reports whether the balance is so low that a refill should be on its way. Without the lock.
+func (l *Lease) Low() bool { return l.balance.Load() < l.low.Load() }

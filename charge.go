@@ -1,0 +1,71 @@
+package leaseway
+
+import (
+	"time"
+
+	"github.com/leaseway/leaseway/internal/table"
+)
+
+// charges are what an allowed request took, rule by rule. Most requests match
+// one or two rules; only more need memory of their own.
+type charges struct {
+	first, second table.Charge
+	more          []table.Charge
+}
+
+func (d *Decision) charge(h *table.Hit) {
+	switch c := h.Out.Charge; {
+	case c.None():
+	case d.charges.first.None():
+		d.charges.first = c
+	case d.charges.second.None():
+		d.charges.second = c
+	default:
+		d.charges.more = append(d.charges.more, c)
+	}
+}
+
+// from fills in d with what h's rule said.
+func (d *Decision) from(h *table.Hit) { d.fill(h.Rule.ID(), &h.Out) }
+
+func (d *Decision) fill(id string, o *table.Outcome) {
+	d.Allowed = o.Kind == table.Allowed
+	d.Origin = Origin(o.Origin)
+	d.Rule = id
+	d.Limit, d.Remaining = o.Burst, o.Remaining
+	d.Quota, d.Window = o.Quota, o.Window
+	d.Reset = time.Duration(o.Reset) * time.Microsecond
+
+	if !d.Allowed {
+		d.Reason = reasonOf(o.Kind)
+		d.RetryAfter = time.Duration(o.RetryAfter) * time.Microsecond
+	}
+}
+
+func reasonOf(k table.Kind) Reason {
+	switch k {
+	case table.OverLimit:
+		return ReasonOverLimit
+	case table.CostExceeds:
+		return ReasonCostExceedsLimit
+	case table.Blocked:
+		return ReasonBlocked
+	case table.Unavailable:
+		return ReasonUnavailable
+	case table.Allowed:
+	}
+
+	return ReasonNone
+}
+
+// Refund gives back what d charged, to every rule it was charged to: for a
+// request that turned out not to count. Each decision can be refunded once; a
+// copy that is refunded again gives the tokens back again.
+func (l *Limiter) Refund(d Decision) {
+	l.table.Refund(d.charges.first)
+	l.table.Refund(d.charges.second)
+
+	for _, c := range d.charges.more {
+		l.table.Refund(c)
+	}
+}

@@ -1,0 +1,242 @@
+package leaseway
+
+import (
+	"context"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// scratch is what one Decide needs besides its stack.
+type scratch struct {
+	req     rule.Request
+	matches []rule.Match
+	keys    []byte
+	ends    []int
+	hits    []table.Hit
+	shadows []table.Hit
+	matched bool
+	refused refusal
+}
+
+// refusal is what a rule refuses before any budget is looked at.
+type refusal struct {
+	rule   *rule.Rule
+	reason Reason
+}
+
+var scratches = sync.Pool{New: func() any {
+	return &scratch{matches: make([]rule.Match, 0, 8), keys: make([]byte, 0, 256)}
+}}
+
+// Decide finds the rules that req is subject to and decides it. All of them must
+// agree: a request that one refuses is charged to none. It waits for a
+// coordinator only for a key that it does not know well, at most the deadline
+// (20 ms), and it never fails.
+func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
+	if req.Cost < 0 {
+		return Decision{Reason: ReasonInvalid}
+	}
+
+	s, _ := scratches.Get().(*scratch)
+	s.req = req
+
+	defer l.recovered(s, &d)
+
+	l.match(s)
+
+	switch {
+	case s.refused.rule != nil:
+		d = s.refused.decision()
+	case len(s.hits) == 0:
+		d = Decision{Allowed: true}
+	case req.Peek:
+		l.peek(ctx, s, &d)
+	case len(s.hits) == 1:
+		h := &s.hits[0]
+		h.Rule.Take(ctx, h.Key, h.Cost, &h.Out)
+		d.from(h)
+		d.charge(h)
+	default:
+		l.decideAll(ctx, s, &d)
+	}
+
+	if d.Allowed {
+		l.shadow(ctx, s, &d)
+	}
+
+	s.free()
+
+	return d
+}
+
+// recovered turns a panic of ours into an outage: before any rule was matched
+// the request is served, after it the rules say.
+func (l *Limiter) recovered(s *scratch, d *Decision) {
+	p := recover()
+	if p == nil {
+		return
+	}
+
+	l.table.Panicked()
+	l.options.logger.Error("recovered a panic while deciding a request", "panic", p)
+
+	*d = s.outage()
+}
+
+// outage is the decision of the rules in s when they cannot be asked.
+func (s *scratch) outage() Decision {
+	d := Decision{Allowed: true}
+
+	for i := range s.hits {
+		def := s.hits[i].Rule.Current()
+		d.Origin = OriginOpen
+
+		if def.OnUnavailable == rule.Deny {
+			return Decision{Reason: ReasonUnavailable, Origin: OriginClosed, Rule: def.ID, RetryAfter: time.Second}
+		}
+	}
+
+	return d
+}
+
+// match fills in s with the rules that the request must pass and those that only watch.
+func (l *Limiter) match(s *scratch) {
+	var rules []*table.Rule
+
+	s.matches, rules = l.table.Match(&s.req, s.matches[:0])
+
+	// Keys first, and strings into them when the buffer moves no more.
+	for _, m := range s.matches {
+		key, status := m.Rule.AppendKey(s.keys, &s.req)
+		s.keys = key
+		s.ends = append(s.ends, len(key))
+
+		switch {
+		case status == rule.KeySkip:
+			s.ends[len(s.ends)-1] = -1
+		case status == rule.KeyDeny:
+			s.ends[len(s.ends)-1] = -1
+			s.refuse(m.Rule, ReasonMissingKey)
+		case m.Rule.Block:
+			s.ends[len(s.ends)-1] = -1
+			s.refuse(m.Rule, ReasonBlocked)
+		}
+	}
+
+	start := 0
+
+	for i, m := range s.matches {
+		if s.ends[i] < 0 {
+			continue
+		}
+
+		hit := table.Hit{Rule: rules[m.Index], Key: text(s.keys[start:s.ends[i]]), Cost: m.Rule.CostOf(&s.req)}
+		start = s.ends[i]
+
+		if m.Rule.Mode == rule.Shadow {
+			s.shadows = append(s.shadows, hit)
+		} else {
+			s.hits = append(s.hits, hit)
+		}
+	}
+}
+
+// refuse notes the first rule that refuses outright; a shadow rule never does.
+func (s *scratch) refuse(r *rule.Rule, reason Reason) {
+	if s.refused.rule == nil && r.Mode == rule.Enforce {
+		s.refused = refusal{r, reason}
+	}
+}
+
+func (r refusal) decision() Decision {
+	return Decision{Reason: r.reason, Origin: OriginLease, Rule: r.rule.ID, Limit: r.rule.Burst, Quota: r.rule.Limit, Window: r.rule.Window}
+}
+
+// text views b as a string without copying; the table copies what it keeps.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+func (l *Limiter) decideAll(ctx context.Context, s *scratch, d *Decision) {
+	if worst := l.table.TakeAll(ctx, s.hits); worst >= 0 {
+		d.from(&s.hits[worst])
+
+		return
+	}
+
+	tight := 0
+
+	for i := range s.hits {
+		if scarcer(&s.hits[i].Out, &s.hits[tight].Out) {
+			tight = i
+		}
+	}
+
+	d.from(&s.hits[tight])
+
+	for i := range s.hits {
+		d.charge(&s.hits[i])
+	}
+}
+
+// scarcer reports whether a has less left of its capacity than b.
+func scarcer(a, b *table.Outcome) bool {
+	return float64(a.Remaining)*float64(b.Burst) < float64(b.Remaining)*float64(a.Burst)
+}
+
+func (l *Limiter) peek(ctx context.Context, s *scratch, d *Decision) {
+	shown := 0
+
+	for i := range s.hits {
+		h := &s.hits[i]
+		h.Rule.Peek(ctx, h.Key, &h.Out)
+
+		switch a, b := &h.Out, &s.hits[shown].Out; {
+		case a.Kind != table.Allowed && (b.Kind == table.Allowed || a.RetryAfter > b.RetryAfter),
+			a.Kind == table.Allowed && b.Kind == table.Allowed && scarcer(a, b):
+			shown = i
+		}
+	}
+
+	d.from(&s.hits[shown])
+}
+
+// shadow lets the rules that only watch decide, each by itself.
+func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
+	for i := range s.shadows {
+		h := &s.shadows[i]
+
+		if s.req.Peek {
+			h.Rule.Peek(ctx, h.Key, &h.Out)
+		} else {
+			h.Rule.Take(ctx, h.Key, h.Cost, &h.Out)
+			d.charge(h)
+		}
+
+		if h.Out.Kind != table.Allowed && d.ShadowDenied == "" {
+			d.ShadowDenied = h.Rule.ID()
+		}
+	}
+}
+
+// free gives s back to the pool, without what it refers to.
+func (s *scratch) free() {
+	clear(s.hits)
+	clear(s.shadows)
+	clear(s.matches)
+
+	if cap(s.keys) > maxScratch {
+		s.keys = make([]byte, 0, 256)
+	}
+
+	*s = scratch{
+		matches: s.matches[:0], keys: s.keys[:0], ends: s.ends[:0],
+		hits: s.hits[:0], shadows: s.shadows[:0],
+	}
+	scratches.Put(s)
+}
+
+// maxScratch is the largest key buffer that is kept between requests.
+const maxScratch = 4096

@@ -1,0 +1,165 @@
+package table
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// asleep is the tick while nobody asks: no lease was ever turned for it, so the
+// next request looks at the real clock and wakes the coarse one.
+const asleep = -1
+
+const (
+	tickEvery  = time.Millisecond
+	sleepAfter = 1000 // ticks without a request
+	ringSize   = 512  // ticks remembered
+)
+
+// Clock is the holder's time: µs on the process's monotonic clock, and a coarse
+// tick beside it that the request path reads with one atomic load. It knows
+// when each tick gave way to the next, so spending can be dated safely.
+type Clock struct {
+	tick atomic.Int64
+	used atomic.Bool // a request turned since the last tick
+
+	now     func() int64
+	virtual bool
+
+	mu    sync.Mutex
+	ring  [ringSize]int64
+	n     int   // ticks so far
+	worst int64 // the longest tick
+	wake  chan struct{}
+}
+
+// NewClock returns the real clock. It ticks while Run runs.
+func NewClock() *Clock {
+	start := time.Now()
+	c := &Clock{
+		now:  func() int64 { return 1 + time.Since(start).Microseconds() },
+		wake: make(chan struct{}, 1),
+	}
+	c.tick.Store(asleep)
+
+	return c
+}
+
+// NewVirtualClock returns a clock that stands still until Set moves it.
+func NewVirtualClock(now int64) *Clock {
+	c := &Clock{virtual: true}
+	c.now = c.tick.Load
+	c.tick.Store(now)
+
+	return c
+}
+
+// Set moves a virtual clock.
+func (c *Clock) Set(now int64) { c.tick.Store(now) }
+
+// Now reads the real clock, µs.
+func (c *Clock) Now() int64 { return c.now() }
+
+// Run ticks until ctx ends, and sleeps while nobody asks.
+func (c *Clock) Run(ctx context.Context) {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+
+	idle := 0
+
+	for {
+		select {
+		case <-ctx.Done():
+			c.advance(asleep)
+
+			return
+		case <-ticker.C:
+			c.advance(c.now())
+		case <-c.wake:
+			ticker.Reset(tickEvery)
+		}
+
+		if c.used.Swap(false) {
+			idle = 0
+		} else if idle++; idle > sleepAfter && c.tick.Load() != asleep {
+			c.advance(asleep)
+			ticker.Stop()
+
+			idle = 0
+		}
+	}
+}
+
+// Turn returns the tick to spend under, bringing a stopped or late clock up to now.
+func (c *Clock) Turn(now int64) int64 {
+	if c.virtual {
+		return now
+	}
+
+	tick := c.tick.Load()
+	if tick == asleep || now-tick > int64(tickEvery/time.Microsecond) {
+		c.advance(now)
+
+		tick = c.tick.Load()
+	}
+
+	if !c.used.Swap(true) {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+
+	return tick
+}
+
+// advance ends the present tick at the real now.
+func (c *Clock) advance(tick int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	now, old := c.now(), c.tick.Load()
+	if tick != asleep {
+		if tick <= old {
+			return
+		}
+
+		tick = now
+	}
+
+	if old != asleep {
+		c.worst = max(c.worst, now-old)
+	}
+
+	c.ring[c.n%ringSize] = now
+	c.n++
+	c.tick.Store(tick)
+}
+
+// After returns the instant by which every request that saw tick had spent:
+// when the next tick began. For a tick too old to be remembered it is the worst case.
+func (c *Clock) After(tick int64) int64 {
+	if c.virtual {
+		return tick
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	next := int64(0)
+
+	for i := c.n - 1; i >= max(0, c.n-ringSize); i-- {
+		if c.ring[i%ringSize] <= tick {
+			if next == 0 {
+				return c.now() // the present tick
+			}
+
+			return next
+		}
+
+		next = c.ring[i%ringSize]
+	}
+
+	return tick + c.worst
+}

@@ -1,0 +1,353 @@
+package table
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/holder"
+	"github.com/leaseway/leaseway/internal/ledger"
+)
+
+const (
+	maxBatch    = 256 // keys of one call
+	maxCalls    = 64  // calls under way at once
+	refillDelay = time.Millisecond
+	// A call may take longer than a request waits for it: a late answer still refills.
+	callDeadlines  = 5
+	minCallTimeout = 100 * time.Millisecond
+)
+
+// queue holds the entries that the next calls are for.
+type queue struct {
+	mu      sync.Mutex
+	entries []*Entry
+	urgent  chan struct{} // a request waits
+	refill  chan struct{} // nobody waits
+	slots   chan struct{}
+	calls   sync.WaitGroup
+	build   sync.Mutex // one batch at a time is built, so that a key's seqs go up
+}
+
+func (q *queue) init() {
+	q.urgent = make(chan struct{}, 1)
+	q.refill = make(chan struct{}, 1)
+	q.slots = make(chan struct{}, maxCalls)
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// enqueue asks for e: at once if a request waits, else with the next tick. Never under e's lock.
+func (t *Table) enqueue(e *Entry, urgent bool) {
+	if t.cfg.Inline {
+		t.send([]*Entry{e})
+
+		return
+	}
+
+	if !e.asking.Swap(true) {
+		t.queue.mu.Lock()
+		t.queue.entries = append(t.queue.entries, e)
+		t.queue.mu.Unlock()
+	}
+
+	if urgent {
+		signal(t.queue.urgent)
+	} else {
+		signal(t.queue.refill)
+	}
+}
+
+// dispatch sends calls and turns the wheel until ctx ends.
+func (t *Table) dispatch(ctx context.Context) {
+	wheel := time.NewTicker(slotWidth * time.Microsecond)
+	defer wheel.Stop()
+
+	delay := time.NewTimer(time.Hour)
+	defer delay.Stop()
+	delay.Stop()
+
+	armed := false
+
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.queue.urgent:
+			t.flush()
+		case <-t.queue.refill:
+			if !armed {
+				armed = true
+
+				delay.Reset(refillDelay)
+			}
+		case <-delay.C:
+			armed = false
+
+			t.flush()
+		case <-wheel.C:
+			t.Advance(t.clock.Now())
+		}
+	}
+}
+
+// flush sends what is queued, as many calls as there are slots for.
+func (t *Table) flush() {
+	for {
+		select {
+		case t.queue.slots <- struct{}{}:
+		default:
+			return // a call that ends flushes again
+		}
+
+		t.queue.mu.Lock()
+		n := min(len(t.queue.entries), maxBatch)
+		chunk := append([]*Entry(nil), t.queue.entries[:n]...)
+		t.queue.entries = append(t.queue.entries[:0], t.queue.entries[n:]...)
+		t.queue.mu.Unlock()
+
+		if n == 0 {
+			<-t.queue.slots
+
+			return
+		}
+
+		t.queue.calls.Go(func() {
+			defer func() {
+				<-t.queue.slots
+				signal(t.queue.urgent)
+			}()
+
+			t.send(chunk)
+		})
+	}
+}
+
+// send makes one call for entries, and another for those that then still want one.
+func (t *Table) send(entries []*Entry) {
+	for len(entries) > 0 {
+		more := t.call(context.Background(), entries, false)
+		if !t.cfg.Inline {
+			for _, e := range more {
+				t.enqueue(e, true)
+			}
+
+			return
+		}
+
+		entries = more
+	}
+}
+
+// flown is an entry whose ask is in the batch.
+type flown struct {
+	entry *Entry
+	seq   uint64
+}
+
+// call asks the source once, and returns the entries that should ask again.
+func (t *Table) call(ctx context.Context, entries []*Entry, giveBack bool) []*Entry {
+	batch, flights := t.batch(entries, giveBack)
+	if len(flights) == 0 {
+		return nil
+	}
+
+	timeout := max(minCallTimeout, callDeadlines*time.Duration(t.deadline)*time.Microsecond)
+
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	t.counts.calls.Add(1)
+	t.counts.asks.Add(int64(len(flights)))
+
+	answers, err := t.acquire(ctx, batch)
+	now := t.clock.Now()
+
+	if err == nil && len(answers.Keys) != len(flights) {
+		err = fmt.Errorf("%d answers to %d asks", len(answers.Keys), len(flights))
+	}
+
+	if err == nil && answers.Version < batch.Version {
+		err = errors.New("the coordinator runs older rules than this holder")
+	}
+
+	if err != nil {
+		t.fail(now, flights, err)
+
+		return nil
+	}
+
+	if t.out.succeed() {
+		t.cfg.Logger.Info("the coordinator answers again", "holder", t.cfg.Name)
+	}
+
+	t.live.Store(max(1, answers.Live))
+	t.store.Store(answers.Store)
+
+	var more []*Entry
+
+	for i, f := range flights {
+		if f.entry.hear(now, answers.Keys[i]) {
+			more = append(more, f.entry)
+		}
+	}
+
+	return more
+}
+
+// acquire calls the source; a panic in it is an outage.
+func (t *Table) acquire(ctx context.Context, batch *ledger.Batch) (answers *ledger.Answers, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.counts.panics.Add(1)
+
+			err = fmt.Errorf("panic in the source: %v", p)
+		}
+	}()
+
+	return t.source.Acquire(ctx, batch)
+}
+
+// batch builds the call. Seqs of one key must go up, so batches are built one at a time.
+func (t *Table) batch(entries []*Entry, giveBack bool) (*ledger.Batch, []flown) {
+	t.queue.build.Lock()
+	defer t.queue.build.Unlock()
+
+	seq := t.seq.Add(1)
+	b := &ledger.Batch{Holder: t.holder, Name: t.cfg.Name, Seq: seq, Version: t.Set().Version}
+	flights := make([]flown, 0, len(entries))
+
+	for _, e := range entries {
+		e.asking.Store(false)
+
+		if ask, ok := e.ask(t.clock.Now(), seq, giveBack); ok {
+			b.Asks = append(b.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.key, Ask: ask})
+			flights = append(flights, flown{entry: e, seq: seq})
+		}
+	}
+
+	return b, flights
+}
+
+// ask builds e's message, unless one is on its way.
+func (e *Entry) ask(now int64, seq uint64, giveBack bool) (ledger.Ask, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if _, ok := e.Asked(); ok || e.gone || e.bucket.Burst == 0 {
+		return ledger.Ask{}, false
+	}
+
+	t := e.rule.table
+	e.refresh()
+	takes, needs := e.board()
+	e.fold()
+
+	return e.Ask(now, t.clock, holder.Need{
+		Seq: seq, Holder: t.holder, Takes: takes, Needs: needs,
+		Holders: t.live.Load(), TTL: e.ttl, Return: e.leaving || giveBack,
+	}), true
+}
+
+// hear takes in an answer, and reports whether e should ask again.
+func (e *Entry) hear(now int64, a ledger.KeyAnswer) (more bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if a.Code != ledger.KeyOK || !e.Hear(now, a.Answer) {
+		e.lost(now, a.Code == ledger.KeyOK)
+
+		return false
+	}
+
+	e.missed, e.downTo = false, 0
+	e.saw(now, a.Answer)
+	e.scatter(a.Answer)
+	e.land(now, a.Answer)
+	e.rule.table.wheel.sooner(e, e.Refresh())
+
+	return len(e.waiting) > 0 || e.Owes()
+}
+
+// lost is an ask without a usable answer; under the lock.
+func (e *Entry) lost(now int64, transient bool) {
+	e.Lost()
+	e.missed = true
+
+	if !transient {
+		e.downTo = now + jittered(keyBackoff)
+	}
+
+	e.crash()
+}
+
+// fail handles a call that brought nothing.
+func (t *Table) fail(now int64, flights []flown, err error) {
+	t.counts.failed.Add(1)
+
+	if t.out.fail(now, 0) {
+		t.cfg.Logger.Warn("no coordinator answers; deciding as each rule's onUnavailable says", "holder", t.cfg.Name, "error", err)
+	}
+
+	for _, f := range flights {
+		f.entry.mu.Lock()
+		f.entry.lost(now, true)
+		f.entry.mu.Unlock()
+	}
+}
+
+// returnAll gives every lease back in as few calls as possible.
+func (t *Table) returnAll(ctx context.Context) error {
+	t.queue.calls.Wait()
+
+	var holding []*Entry
+
+	for _, r := range t.allRules() {
+		r.entries.Range(func(_ string, e *Entry) bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+
+			if e.Holds() || e.Owes() {
+				holding = append(holding, e)
+			}
+
+			return true
+		})
+	}
+
+	for len(holding) > 0 && ctx.Err() == nil {
+		n := min(len(holding), maxBatch)
+		if more := t.call(ctx, holding[:n], true); len(more) > 0 {
+			t.call(ctx, more, true) // a refund needs a lease to be credited to
+		}
+
+		holding = holding[n:]
+	}
+
+	return ctx.Err()
+}
+
+func (t *Table) allRules() []*Rule {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+
+	rules := make([]*Rule, 0, len(t.rules))
+	for _, r := range t.rules {
+		rules = append(rules, r)
+	}
+
+	return rules
+}
+
+// counts of the table's calls.
+type counts struct {
+	calls, asks, failed, late, panics, overflow atomic.Int64
+}

@@ -1,0 +1,269 @@
+package table
+
+import (
+	"context"
+)
+
+// Hit is one rule that a request must pass, and the key it spends there.
+type Hit struct {
+	Rule *Rule
+	Key  string
+	Cost int64
+	Out  Outcome
+
+	entry *Entry
+	epoch uint64
+	held  holding
+}
+
+// holding is what a hit has reserved.
+type holding uint8
+
+const (
+	holdsNothing holding = iota
+	holdsLease
+	holdsLocal
+	holdsOpen
+)
+
+// TakeAll decides a request that several rules must agree to: it is charged to
+// all or to none. It returns the index of the hit that refused longest, -1 when it passed.
+//
+// Tokens are reserved rule by rule and become spent when the last one agrees.
+// They come from leases alone, never from a take, since the store cannot undo one.
+func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
+	until := t.clock.Now() + t.deadline
+	alone := false // decide without waiting any longer
+
+	for {
+		dry := t.reserveAll(hits, alone)
+		if dry == 0 {
+			for i := range hits {
+				hits[i].commit()
+			}
+
+			return -1
+		}
+
+		worst := -1
+
+		for i := range hits {
+			hits[i].cancel()
+
+			if hits[i].Out.Kind != Allowed && (worst < 0 || longer(&hits[i].Out, &hits[worst].Out)) {
+				worst = i
+			}
+		}
+
+		if worst >= 0 {
+			return worst
+		}
+
+		alone = !t.leaseAll(ctx, hits, until)
+	}
+}
+
+// longer reports whether a refuses for longer than b; for ever is longest.
+func longer(a, b *Outcome) bool {
+	return b.RetryAfter != 0 && (a.RetryAfter == 0 || a.RetryAfter > b.RetryAfter)
+}
+
+// reserveAll tries every hit, and returns how many did not pass.
+func (t *Table) reserveAll(hits []Hit, alone bool) (dry int) {
+	for i := range hits {
+		h := &hits[i]
+		h.Out = Outcome{}
+		h.held = holdsNothing
+
+		for !h.reserve(alone) {
+			h.entry = nil // it left the table
+		}
+
+		if h.held == holdsNothing {
+			dry++
+		}
+	}
+
+	return dry
+}
+
+// reserve tries one hit. It reports false if the entry has left the table.
+func (h *Hit) reserve(alone bool) bool {
+	if h.entry == nil {
+		h.entry = h.Rule.entry(h.Key)
+	}
+
+	e, t := h.entry, h.Rule.table
+	h.epoch = e.Epoch()
+
+	tick := t.clock.tick.Load()
+	if left, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
+		e.admit(&h.Out, FromLease, tick, left+e.view.Load().avail)
+		h.held = holdsLease
+
+		return true
+	}
+
+	return h.reserveSlow(alone)
+}
+
+func (h *Hit) reserveSlow(alone bool) bool {
+	e, now := h.entry, h.Rule.table.clock.Now()
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if e.gone {
+		return false
+	}
+
+	e.refresh()
+	e.used = now
+	tick := e.turn(now)
+	h.epoch = e.Epoch()
+
+	if _, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
+		e.admit(&h.Out, FromLease, now, e.Remaining(now))
+		h.held = holdsLease
+
+		return true
+	}
+
+	if e.deny(now, h.Cost, &h.Out) {
+		return true
+	}
+
+	down, _ := e.down(now)
+	if !down && !alone {
+		return true // dry
+	}
+
+	e.local(now, h.Cost, &h.Out)
+
+	switch {
+	case h.Out.Kind != Allowed:
+	case h.Out.Origin == FromLocal:
+		h.held = holdsLocal
+	default:
+		h.held = holdsOpen
+	}
+
+	return true
+}
+
+// commit makes what the hit reserved spent.
+func (h *Hit) commit() {
+	e := h.entry
+
+	switch h.held {
+	case holdsLease:
+		e.Commit(h.Cost)
+
+		if h.Cost != 1 {
+			e.extra.Add(h.Cost - 1)
+		}
+
+		h.Out.Charge = Charge{entry: e, epoch: h.epoch, cost: h.Cost}
+
+		if e.Low() {
+			h.Rule.table.afterSpend(e, true, false)
+		}
+	case holdsNothing, holdsLocal, holdsOpen:
+	}
+}
+
+// cancel gives back what the hit reserved.
+func (h *Hit) cancel() {
+	if h.held == holdsNothing || h.held == holdsOpen {
+		return
+	}
+
+	e := h.entry
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if h.held == holdsLease {
+		e.Cancel(h.epoch, h.Cost)
+	} else {
+		e.UndoLocal(h.Cost)
+		h.Rule.counts.uncount(&h.Out)
+	}
+
+	h.held = holdsNothing
+}
+
+// leaseAll asks for every hit's tokens in one go, and waits. It reports false
+// when there is no use in trying again: the deadline passed, or no answer came.
+func (t *Table) leaseAll(ctx context.Context, hits []Hit, until int64) bool {
+	ws := make([]*waiter, len(hits))
+
+	for i := range hits {
+		ws[i] = hits[i].want()
+	}
+
+	for i := range hits {
+		if ws[i] != nil {
+			t.enqueue(hits[i].entry, true)
+		}
+	}
+
+	ok := true
+
+	for i := range hits {
+		if ws[i] == nil {
+			continue
+		}
+
+		if t.await(ctx, hits[i].entry, ws[i], until) == failed {
+			ok = false
+		} else {
+			ws[i].free()
+		}
+	}
+
+	return ok && t.clock.Now() < until
+}
+
+// want queues a waiter if the hit's lease does not cover its cost.
+func (h *Hit) want() *waiter {
+	e := h.entry
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if e.gone || e.Balance() >= h.Cost {
+		return nil
+	}
+
+	return e.queue(h.Cost, byNeed)
+}
+
+// Refund gives back what c charged.
+func (t *Table) Refund(c Charge) {
+	e := c.entry
+	if e == nil || c.cost <= 0 {
+		return
+	}
+
+	if e.refund(c, t.clock.Now()) {
+		t.enqueue(e, false)
+	}
+}
+
+func (e *Entry) refund(c Charge, now int64) (ask bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if c.epoch == localEpoch {
+		if e.Local() {
+			e.UndoLocal(c.cost)
+		}
+
+		return false
+	}
+
+	e.used = now
+
+	return e.Lease.Refund(c.epoch, c.cost)
+}

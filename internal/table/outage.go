@@ -1,0 +1,67 @@
+package table
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// outage tells whether a coordinator can be asked. After a failed call nobody
+// waits for one any more; now and then one ask goes out in the background to
+// find out, at growing, jittered distances.
+type outage struct {
+	until  atomic.Int64 // 0: all is well; else when the next probe may go out
+	streak atomic.Int64
+}
+
+const (
+	firstBackoff = int64(50_000)    // µs
+	maxBackoff   = int64(1_000_000) // µs
+	keyBackoff   = 50_000           // µs, of one key whose store node does not answer
+	scatterMost  = 2_000            // µs, see scatter
+)
+
+// ask reports whether no coordinator answers, and whether the caller should send a probe.
+func (o *outage) ask(now int64) (down, probe bool) {
+	until := o.until.Load()
+	if until == 0 {
+		return false, false
+	}
+
+	return true, now >= until && o.until.CompareAndSwap(until, now+jittered(firstBackoff))
+}
+
+func (o *outage) down(_ int64) bool { return o.until.Load() != 0 }
+
+// fail notes a failed call, and reports whether it began an outage. atLeast is the shortest pause, µs.
+func (o *outage) fail(now, atLeast int64) (began bool) {
+	n := o.streak.Add(1)
+	pause := jittered(min(maxBackoff, firstBackoff<<min(n-1, int64(8))))
+
+	return o.until.Swap(now+max(atLeast, pause)) == 0
+}
+
+// succeed ends an outage, and reports whether there was one.
+func (o *outage) succeed() (ended bool) {
+	o.streak.Store(0)
+
+	return o.until.Load() != 0 && o.until.Swap(0) != 0
+}
+
+// jittered returns half to one and a half times d.
+func jittered(d int64) int64 { return d/2 + rand.Int64N(d+1) }
+
+// scatter spreads the holders that wait for the same next token, so that none
+// of them is always first; under the lock. Alone, it asks at the token's very time.
+func (e *Entry) scatter(a ledger.Answer) {
+	if a.AskAgain > 0 && e.rule.table.live.Load() > 1 {
+		e.Defer(rand.Int64N(min(scatterMost, a.AskAgain) + 1))
+	}
+}
+
+func newBucket(q *rule.Quota) (rate.Bucket, error) {
+	return rate.NewBucket(q.Limit, q.Window.Microseconds(), q.Burst)
+}

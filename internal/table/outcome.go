@@ -1,0 +1,87 @@
+package table
+
+import (
+	"time"
+)
+
+// Kind says how a request came out.
+type Kind uint8
+
+// The kinds.
+const (
+	Allowed Kind = iota
+	OverLimit
+	CostExceeds // above the capacity: waiting never helps
+	Blocked
+	Unavailable // no coordinator, and the rule says deny
+)
+
+// Origin says what decided. Its values are those of the SDK's Origin.
+type Origin uint8
+
+// The origins.
+const (
+	FromNone Origin = iota
+	FromLease
+	FromStore
+	FromLocal
+	FromOpen
+	FromClosed
+	origins
+)
+
+// Outcome is the answer of one rule to one request.
+type Outcome struct {
+	Kind       Kind
+	Origin     Origin
+	Burst      int64
+	Remaining  int64
+	Reset      int64 // µs until the bucket is full
+	RetryAfter int64 // µs; 0 when allowed or when waiting does not help
+	Quota      int64
+	Window     time.Duration
+	Charge     Charge
+}
+
+// Charge is what a request took, so that it can be given back.
+type Charge struct {
+	entry *Entry
+	epoch uint64
+	cost  int64
+}
+
+// None reports whether nothing was charged.
+func (c Charge) None() bool { return c.entry == nil }
+
+// admit fills in out for a request for n tokens that passed with left remaining.
+func (e *Entry) admit(out *Outcome, origin Origin, now, left int64) {
+	v := e.view.Load()
+	out.Kind, out.Origin = Allowed, origin
+	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
+	out.Remaining = left
+	out.Reset = max(0, v.full-now)
+	out.RetryAfter = 0
+}
+
+// refuse fills in out for a request that did not pass; under the lock.
+func (e *Entry) refuse(out *Outcome, now, n int64, kind Kind) {
+	v := e.view.Load()
+	out.Kind, out.Origin = kind, FromLease
+	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
+	out.Remaining, out.Reset, out.RetryAfter = 0, 0, 0
+
+	if e.Known() {
+		out.Remaining, out.Reset = e.Remaining(now), e.Full(now)
+	} else {
+		out.Remaining = v.burst
+	}
+
+	if kind != OverLimit {
+		return
+	}
+
+	out.RetryAfter = max(1, e.Wait(now, n))
+	if till, denied := e.Denied(now, n); denied {
+		out.RetryAfter = max(out.RetryAfter, till-now)
+	}
+}

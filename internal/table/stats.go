@@ -1,0 +1,96 @@
+package table
+
+import (
+	"sync/atomic"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// ruleCounts are a rule's decisions by origin. What leases admit and deny is
+// counted by the leases themselves and folded in now and then.
+type ruleCounts struct {
+	allowed [origins]atomic.Int64
+	denied  [origins]atomic.Int64
+}
+
+func (c *ruleCounts) count(out *Outcome)   { c.add(out, 1) }
+func (c *ruleCounts) uncount(out *Outcome) { c.add(out, -1) }
+
+func (c *ruleCounts) add(out *Outcome, n int64) {
+	if out.Kind == Allowed {
+		c.allowed[out.Origin].Add(n)
+	} else {
+		c.denied[out.Origin].Add(n)
+	}
+}
+
+// fold moves what the lease counted into the rule's counts; under the lock.
+func (e *Entry) fold() {
+	total := e.TotalSpent()
+	c := &e.rule.counts
+	c.allowed[FromLease].Add(total - e.counted - e.extra.Swap(0))
+	c.denied[FromLease].Add(e.denied.Swap(0))
+	e.counted = total
+}
+
+// Stats are counts since the start, and the state now.
+type Stats struct {
+	Rules    []RuleStats
+	Version  uint64
+	Leases   int64
+	Keys     int64
+	Live     int64
+	Calls    int64
+	Asks     int64
+	Failed   int64
+	Late     int64
+	Panics   int64
+	Overflow int64
+	Down     bool
+}
+
+// RuleStats are the counts of one rule.
+type RuleStats struct {
+	ID      string
+	Mode    rule.Mode
+	Allowed [origins]int64
+	Denied  [origins]int64
+}
+
+// Stats counts everything, which looks at every key: it is meant for a scrape.
+func (t *Table) Stats() Stats {
+	now := t.clock.Now()
+	s := Stats{
+		Version: t.Set().Version, Keys: t.keys.Load(), Live: t.live.Load(),
+		Calls: t.counts.calls.Load(), Asks: t.counts.asks.Load(), Failed: t.counts.failed.Load(),
+		Late: t.counts.late.Load(), Panics: t.counts.panics.Load(), Overflow: t.counts.overflow.Load(),
+		Down: t.out.down(now),
+	}
+
+	for _, r := range t.running.Load().rules {
+		r.entries.Range(func(_ string, e *Entry) bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+
+			e.fold()
+
+			if e.Until() > now {
+				s.Leases++
+			}
+
+			return true
+		})
+
+		rs := RuleStats{ID: r.id, Mode: r.now.Load().Mode}
+		for i := range rs.Allowed {
+			rs.Allowed[i], rs.Denied[i] = r.counts.allowed[i].Load(), r.counts.denied[i].Load()
+		}
+
+		s.Rules = append(s.Rules, rs)
+	}
+
+	return s
+}
+
+// Panicked counts a panic that was recovered above the table.
+func (t *Table) Panicked() { t.counts.panics.Add(1) }

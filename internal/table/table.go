@@ -1,0 +1,142 @@
+// Package table is the shell around the holder: every key that this process
+// knows, the calls that refill their leases, and what happens when they fail.
+//
+//	request ─► Rule.Take ─► lease's balance ─► answer           (no lock, no I/O)
+//	                │ dry
+//	                ▼
+//	          entry's waiters ─► flight: one call carries many keys ─► Source
+//	                ▲                                                    │
+//	                └───────────── answers, or the local limit ◄─────────┘
+//
+// One flight at a time per key. A request waits for it at most until its
+// deadline; then, and while no coordinator answers at all, the rule's
+// onUnavailable decides. Refills go out in the background, before a lease runs
+// dry, and wait a tick for company. A wheel renews leases at 0.6 of their TTL
+// and lets idle keys leave.
+//
+// Its neighbours: holder (the arithmetic of one lease) below, the SDK above,
+// and the Source, a coordinator in this process or behind gRPC.
+package table
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Config says how a table works; the zero value of each field has a default.
+type Config struct {
+	Name     string        // the holder's name; "" is fine
+	Holder   uint64        // its incarnation; drawn if 0
+	Deadline time.Duration // the longest a request waits for the source; 20 ms
+	MaxKeys  int64         // keys remembered at most; 4,000,000
+	Clock    *Clock        // the real one
+	Logger   *slog.Logger  // nothing is logged without it
+
+	// Inline makes the requests themselves call the source, which suits one
+	// that is in this process.
+	Inline bool
+}
+
+const (
+	defaultDeadline = 20 * time.Millisecond
+	defaultMaxKeys  = 4_000_000
+)
+
+// Table holds the leases of one process.
+type Table struct {
+	cfg      Config
+	source   Source
+	clock    *Clock
+	deadline int64 // µs
+	holder   uint64
+
+	seq     atomic.Uint64
+	running atomic.Pointer[running]
+	mu      sync.Mutex // one change of rules at a time
+	rules   map[string]*Rule
+
+	out    outage
+	queue  queue
+	wheel  wheel
+	counts counts
+	keys   atomic.Int64
+	live   atomic.Int64
+	store  atomic.Uint64
+	closed atomic.Bool
+}
+
+// running is the rule set in force, with the table's side of each rule.
+type running struct {
+	set   *rule.Set
+	rules []*Rule // as in set.Rules
+}
+
+// New returns a table over source. Run must run while it is used.
+func New(source Source, cfg Config) *Table {
+	if cfg.Deadline <= 0 {
+		cfg.Deadline = defaultDeadline
+	}
+
+	if cfg.MaxKeys <= 0 {
+		cfg.MaxKeys = defaultMaxKeys
+	}
+
+	if cfg.Clock == nil {
+		cfg.Clock = NewClock()
+	}
+
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+
+	t := &Table{
+		cfg: cfg, source: source, clock: cfg.Clock,
+		deadline: cfg.Deadline.Microseconds(), rules: map[string]*Rule{},
+		holder: cfg.Holder,
+	}
+	for t.holder == 0 {
+		t.holder = rand.Uint64()
+	}
+
+	t.live.Store(1)
+	t.running.Store(&running{set: &rule.Set{}})
+	t.queue.init()
+
+	return t
+}
+
+// Run does the table's background work until ctx ends: ticks, refills, renewals.
+func (t *Table) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+
+	if !t.clock.virtual {
+		wg.Go(func() { t.clock.Run(ctx) })
+	}
+
+	t.dispatch(ctx)
+	t.queue.calls.Wait()
+	wg.Wait()
+}
+
+// Close gives every lease back, as far as ctx allows. Decisions go on after it, as in an outage.
+func (t *Table) Close(ctx context.Context) error {
+	t.closed.Store(true)
+	t.out.fail(t.clock.Now(), 1<<60)
+
+	return t.returnAll(ctx)
+}
+
+// Set returns the rule set in force.
+func (t *Table) Set() *rule.Set { return t.running.Load().set }
+
+// Live returns how many holders live in the fleet, as last heard.
+func (t *Table) Live() int64 { return t.live.Load() }
+
+// Holder returns this process's incarnation.
+func (t *Table) Holder() uint64 { return t.holder }

@@ -1,0 +1,356 @@
+package table
+
+import (
+	"context"
+
+	"github.com/leaseway/leaseway/internal/holder"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Take decides a request for n tokens of key, at least 1, under this rule alone.
+func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
+	t := r.table
+
+	if e, ok := r.entries.Load(key); ok {
+		epoch, tick := e.Epoch(), t.clock.tick.Load()
+
+		left, verdict, look := e.Spend(tick, n)
+		if verdict.Passed() {
+			e.spent(out, tick, left, Charge{entry: e, epoch: epoch, cost: n})
+
+			if look || verdict == holder.SpentLow {
+				t.afterSpend(e, verdict == holder.SpentLow, look)
+			}
+
+			return
+		}
+	}
+
+	r.slow(ctx, key, n, out)
+}
+
+// spent fills in out for tokens that came from the lease.
+func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
+	if c.cost != 1 {
+		e.extra.Add(c.cost - 1)
+	}
+
+	e.admit(out, FromLease, now, left+e.view.Load().avail)
+	out.Charge = c
+}
+
+// afterSpend sends for a refill, and catches a coarse clock that came to a stop.
+func (t *Table) afterSpend(e *Entry, low, look bool) {
+	if look {
+		t.clock.Turn(t.clock.Now())
+	}
+
+	if low && !e.asking.Load() {
+		now := t.clock.Now()
+		if !e.Scarce(now) {
+			t.enqueue(e, false)
+		}
+	}
+}
+
+// slow decides under the lock, and waits for a flight if the lease cannot say.
+func (r *Rule) slow(ctx context.Context, key string, n int64, out *Outcome) {
+	t := r.table
+	e := r.entry(key)
+	until := t.clock.Now() + t.deadline
+
+	for {
+		w, next := e.decide(t.clock.Now(), n, out)
+
+		switch next {
+		case retry:
+			e = r.entry(key)
+
+			continue
+		case refill:
+			t.enqueue(e, false)
+		case wait:
+			t.enqueue(e, true)
+
+			switch t.await(ctx, e, w, until) {
+			case given:
+				*out = w.out
+				w.free()
+
+				return
+			case again:
+				w.free()
+
+				continue
+			case failed:
+				e.decideLocal(t.clock.Now(), n, out)
+			}
+		case done:
+		}
+
+		return
+	}
+}
+
+// next is what remains to be done after a look under the lock.
+type next uint8
+
+const (
+	done   next = iota
+	retry       // the entry left the table meanwhile
+	refill      // decided; an ask should go out in the background
+	wait        // for the next flight
+)
+
+// decide answers from memory if it can, and otherwise queues a waiter for the next flight.
+func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if e.gone {
+		return nil, retry
+	}
+
+	e.refresh()
+	e.used = now
+	epoch := e.Epoch()
+	tick := e.turn(now)
+
+	left, verdict, _ := e.Spend(tick, n)
+	if verdict.Passed() {
+		e.spent(out, now, left, Charge{entry: e, epoch: epoch, cost: n})
+		out.Remaining = e.Remaining(now)
+
+		if verdict == holder.SpentLow && !e.asking.Load() && !e.Scarce(now) {
+			return nil, refill
+		}
+
+		return nil, done
+	}
+
+	if e.deny(now, n, out) {
+		return nil, done
+	}
+
+	down, probe := e.down(now)
+	if down {
+		e.local(now, n, out)
+
+		if probe {
+			return nil, refill
+		}
+
+		return nil, done
+	}
+
+	return e.queue(n, byTake), wait
+}
+
+// deny refuses what is known to be too much; under the lock.
+func (e *Entry) deny(now, n int64, out *Outcome) bool {
+	kind := OverLimit
+
+	switch _, denied := e.Denied(now, n); {
+	case e.bucket.Burst == 0:
+		kind = Blocked
+	case n > e.bucket.Burst:
+		kind = CostExceeds
+	case !denied:
+		return false
+	default:
+		e.Refuse(n)
+	}
+
+	e.denied.Add(1)
+	e.refuse(out, now, n, kind)
+
+	return true
+}
+
+// down reports whether no store can be asked for this key now, and whether
+// this request should find out if that still holds; under the lock.
+func (e *Entry) down(now int64) (down, probe bool) {
+	t := e.rule.table
+
+	if down, probe = t.out.ask(now); down {
+		return down, probe
+	}
+
+	if at, ok := e.Asked(); ok && now-at > t.deadline {
+		return true, false // a flight is under way and late: nobody waits for it any more
+	}
+
+	return now < e.downTo, false
+}
+
+// decideLocal decides without a coordinator.
+func (e *Entry) decideLocal(now, n int64, out *Outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	tick := e.turn(now)
+	epoch := e.Epoch()
+
+	if left, v, _ := e.Spend(tick, n); v.Passed() {
+		e.spent(out, now, left, Charge{entry: e, epoch: epoch, cost: n})
+
+		return
+	}
+
+	e.local(now, n, out)
+}
+
+// local is what the rule says for an outage; under the lock.
+func (e *Entry) local(now, n int64, out *Outcome) {
+	def := e.rule.now.Load()
+	counts := &e.rule.counts
+
+	switch def.OnUnavailable {
+	case rule.Allow:
+		e.admit(out, FromOpen, now, 0)
+	case rule.Deny:
+		e.refuse(out, now, n, Unavailable)
+		out.Origin, out.Remaining = FromClosed, 0
+		out.RetryAfter = retryClosed
+	case rule.Local:
+		e.beginLocal(now, def)
+
+		ok, left, after := e.TakeLocal(now, n)
+		if ok {
+			e.admit(out, FromLocal, now, left)
+			out.Charge = Charge{entry: e, epoch: localEpoch, cost: n}
+		} else {
+			e.refuse(out, now, n, OverLimit)
+			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)
+
+			if after < 0 {
+				out.RetryAfter = retryClosed // above this share, but not above the limit
+			}
+		}
+	}
+
+	counts.count(out)
+}
+
+// retryClosed is the wait that a refusal for want of a coordinator names: 1 s.
+const retryClosed = 1_000_000
+
+// Epochs of charges that no lease paid.
+const (
+	localEpoch = ^uint64(0)     // the local bucket
+	storeEpoch = ^uint64(0) - 1 // a take
+)
+
+func (e *Entry) beginLocal(now int64, def *rule.Rule) {
+	if e.Local() {
+		return
+	}
+
+	if f := def.Fallback; f != nil {
+		if b, err := newBucket(f); err == nil {
+			e.BeginLocal(now, e.bucket, &b, e.rule.table.live.Load())
+
+			return
+		}
+	}
+
+	e.BeginLocal(now, e.bucket, nil, e.rule.table.live.Load())
+}
+
+// Peek says what a request for one token would get, and charges nothing.
+func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
+	t := r.table
+	e := r.entry(key)
+	until := t.clock.Now() + t.deadline
+
+	for {
+		w, next := e.look(t.clock.Now(), out)
+
+		switch next {
+		case retry:
+			e = r.entry(key)
+
+			continue
+		case wait:
+			t.enqueue(e, true)
+
+			switch t.await(ctx, e, w, until) {
+			case given, again:
+				*out = w.out
+				w.free()
+			case failed:
+				e.lookLocal(t.clock.Now(), out)
+			}
+		case done, refill:
+		}
+
+		return
+	}
+}
+
+func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if e.gone {
+		return nil, retry
+	}
+
+	e.refresh()
+	e.used = now
+	e.turn(now)
+
+	if e.Balance() > 0 {
+		e.admit(out, FromLease, now, e.Remaining(now))
+
+		return nil, done
+	}
+
+	if e.bucket.Burst == 0 {
+		e.refuse(out, now, 1, Blocked)
+
+		return nil, done
+	}
+
+	if _, denied := e.Denied(now, 1); denied {
+		e.refuse(out, now, 1, OverLimit)
+
+		return nil, done
+	}
+
+	if down, _ := e.down(now); down {
+		e.peekLocal(now, out)
+
+		return nil, done
+	}
+
+	return e.queue(0, byLook), wait
+}
+
+func (e *Entry) lookLocal(now int64, out *Outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.peekLocal(now, out)
+}
+
+// peekLocal is local without a trace; under the lock.
+func (e *Entry) peekLocal(now int64, out *Outcome) {
+	switch def := e.rule.now.Load(); def.OnUnavailable {
+	case rule.Allow:
+		e.admit(out, FromOpen, now, 0)
+	case rule.Deny:
+		e.refuse(out, now, 1, Unavailable)
+		out.Origin, out.RetryAfter = FromClosed, retryClosed
+	case rule.Local:
+		e.beginLocal(now, def)
+
+		ok, left, after := e.TakeLocal(now, 1)
+		if ok {
+			e.UndoLocal(1)
+			e.admit(out, FromLocal, now, left+1)
+		} else {
+			e.refuse(out, now, 1, OverLimit)
+			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)
+		}
+	}
+}

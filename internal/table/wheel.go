@@ -1,0 +1,154 @@
+package table
+
+import "sync"
+
+const (
+	slotWidth = 10_000 // µs
+	slots     = 128
+	idleAfter = 2_000_000 // µs without a request after which a key may leave
+	busyAgain = 20_000    // µs until a key with a flight under way is looked at again
+	oweAgain  = 100_000   // µs between two tries to report debt
+)
+
+// wheel visits every entry when something is due for it: the renewal of its
+// lease, debt to report, or leaving. Times beyond one turn are met with a visit on the way.
+type wheel struct {
+	mu    sync.Mutex
+	slots [slots][]spoke
+	at    int64 // the slot turned last
+}
+
+// spoke is an appointment; it is void if the entry has another one by now.
+type spoke struct {
+	entry *Entry
+	at    int64
+}
+
+// add makes an appointment for e, in place of any other.
+func (w *wheel) add(e *Entry, at int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	w.put(e, at)
+}
+
+func (w *wheel) put(e *Entry, at int64) {
+	slot := max(at/slotWidth, w.at+1)
+	slot = min(slot, w.at+slots-1)
+	e.visit = slot
+	w.slots[slot%slots] = append(w.slots[slot%slots], spoke{e, slot})
+}
+
+// sooner makes e's appointment earlier if at is; 0 is never.
+func (w *wheel) sooner(e *Entry, at int64) {
+	if at == 0 {
+		return
+	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	if e.visit > at/slotWidth {
+		w.put(e, at)
+	}
+}
+
+// due takes the entries whose time has come.
+func (w *wheel) due(now int64) []*Entry {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	to := now / slotWidth
+	if w.at == 0 {
+		w.at = to - 1
+	}
+
+	from := max(w.at+1, to-slots+1)
+
+	var entries []*Entry
+
+	for s := from; s <= to; s++ {
+		i := s % slots
+		for _, sp := range w.slots[i] {
+			if sp.entry.visit == sp.at {
+				entries = append(entries, sp.entry)
+			}
+		}
+
+		w.slots[i] = w.slots[i][:0]
+		if cap(w.slots[i]) > 1<<12 {
+			w.slots[i] = nil
+		}
+	}
+
+	w.at = to
+
+	return entries
+}
+
+// Advance does what is due at now. Run calls it; with a virtual clock the caller does.
+func (t *Table) Advance(now int64) {
+	for _, e := range t.wheel.due(now) {
+		again, ask := e.check(now)
+		if again == 0 {
+			continue
+		}
+
+		t.wheel.add(e, again)
+
+		if ask {
+			t.enqueue(e, false)
+		}
+	}
+}
+
+// check returns when e should be visited again, 0 if it left the table, and whether it should ask now.
+func (e *Entry) check(now int64) (again int64, ask bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if e.gone {
+		return 0, false
+	}
+
+	if until := e.Until(); until != 0 && now >= until {
+		e.turn(now) // ends the lease
+	}
+
+	e.fold()
+
+	refresh := e.Refresh()
+	_, flying := e.Asked()
+	till, denied := e.Denied(now, 1)
+
+	switch {
+	case flying || len(e.waiting) > 0:
+		return now + busyAgain, false
+	case refresh != 0 && now < refresh && !e.leaving:
+		return refresh, false
+	case refresh != 0 || e.Owes():
+		if down, probe := e.rule.table.out.ask(now); down && !probe {
+			return now + oweAgain, false
+		}
+
+		return now + busyAgain, true
+	case e.leaving:
+	case denied:
+		return till, false
+	case now < e.used+idleAfter:
+		return e.used + idleAfter, false
+	}
+
+	e.leave()
+
+	return 0, false
+}
+
+// leave takes e out of the table; under its lock.
+func (e *Entry) leave() {
+	e.gone = true
+
+	if _, ok := e.rule.entries.LoadAndDelete(e.key); ok {
+		e.rule.table.keys.Add(-1)
+	}
+}

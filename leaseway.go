@@ -1,0 +1,261 @@
+// Package leaseway limits how fast callers may use an API, exactly across a
+// whole fleet, from each server's own memory.
+//
+// A Limiter decides requests under a rule document (package rule). It holds
+// leases: tokens of each caller's budget that a coordinator granted and that it
+// spends without asking anyone. So a decision costs nanoseconds, and still no
+// window of any length sees more than burst + rate × time over all servers.
+//
+//	limiter, err := leaseway.Dial(ctx, []string{"127.0.0.1:8081"})  // remote coordinators
+//	limiter, err := leaseway.Embedded(rules)                        // this process alone
+//
+//	decision := limiter.Decide(ctx, leaseway.Request{APIKey: "k1", Method: "GET", Path: "/v1/search"})
+//
+// A refusal is a Decision, not an error, and Decide never fails: while no
+// coordinator answers, each rule's onUnavailable says what to do. Package
+// leasewayhttp has the middleware that answers 429 with the right headers.
+package leaseway
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/rpc"
+	"github.com/leaseway/leaseway/internal/store/memory"
+	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Source is where a Limiter's leases and rules come from. Dial and Embedded
+// make their own; only programs of this module implement others.
+type Source = table.Source
+
+// Limiter decides requests. It is safe for concurrent use. Close it.
+type Limiter struct {
+	table   *table.Table
+	options options
+
+	stop    context.CancelFunc
+	work    sync.WaitGroup
+	release []func(context.Context) error // what the Limiter made for itself
+	saved   *savedRules
+
+	closed atomic.Bool
+}
+
+// firstRules is how long Dial waits for a coordinator when no rules are kept on disk.
+const firstRules = 5 * time.Second
+
+// Embedded returns a Limiter with a coordinator and a memory store inside this
+// process: the limits hold for this process alone.
+func Embedded(rules *rule.Set, opts ...Option) (*Limiter, error) {
+	if rules == nil {
+		return nil, &Error{Code: CodeInvalid, Message: "no rules", Hint: "parse a document with rule.Parse"}
+	}
+
+	book := coordinator.NewBook(nil)
+	if _, err := book.Apply(rules); err != nil {
+		return nil, &Error{Code: CodeInvalid, Message: "these rules cannot be put in force", Err: err}
+	}
+
+	store, err := memory.New(memory.Config{})
+	if err != nil {
+		return nil, &Error{Code: CodeInvalid, Message: "the memory store does not start", Err: err}
+	}
+
+	c, err := coordinator.New(coordinator.Config{Store: store, Book: book})
+	if err != nil {
+		return nil, &Error{Code: CodeInvalid, Message: "the coordinator does not start", Err: err}
+	}
+
+	l := newLimiter(c, true, opts)
+	l.release = append(l.release, store.Close)
+
+	if err := l.table.SetRules(book.Current()); err != nil {
+		return nil, &Error{Code: CodeInvalid, Message: "these rules cannot be put in force", Err: err}
+	}
+
+	l.start(func(ctx context.Context) { _ = c.Run(ctx) })
+
+	return l, nil
+}
+
+// Dial returns a Limiter that leases from the coordinators at urls: host:port,
+// grpc://host:port (plaintext, loopback only) or grpcs://host:port (TLS). All of
+// them must share one store.
+//
+// It waits for the first rules, at most 5 s or until ctx ends, unless a state
+// directory (WithStateDir) has those of an earlier run: then a server starts
+// although no coordinator can be reached, and limits by its own share.
+func Dial(ctx context.Context, urls []string, opts ...Option) (*Limiter, error) {
+	o := gather(opts)
+	holder := incarnation()
+
+	client, err := rpc.Dial(rpc.Config{
+		URLs: urls, Name: o.name, Holder: holder, Keys: o.keys,
+		AllowUnsigned: len(o.keys) == 0 && (o.insecure || allLoopback(urls)),
+		Insecure:      o.insecure, TLS: o.tls, Token: o.token, Logger: o.logger,
+	})
+	if err != nil {
+		return nil, &Error{Code: CodeInvalid, Message: "cannot use these coordinators", Err: err}
+	}
+
+	l, err := Over(ctx, client, append(opts, withHolder(holder))...)
+	if err != nil {
+		_ = client.Close()
+
+		return nil, err
+	}
+
+	l.release = append(l.release, func(context.Context) error { return client.Close() })
+
+	return l, nil
+}
+
+// Over returns a Limiter over any Source, with Dial's waiting for the first rules.
+func Over(ctx context.Context, source Source, opts ...Option) (*Limiter, error) {
+	l := newLimiter(source, false, opts)
+
+	kept, err := l.saved.load()
+	if err != nil {
+		l.options.logger.Warn("the rules kept on disk cannot be used", "error", err)
+	}
+
+	if kept != nil {
+		_ = l.table.SetRules(kept) // the first set is never too old
+	}
+
+	ready := make(chan struct{})
+
+	l.start(func(ctx context.Context) { l.watch(ctx, source, ready) })
+
+	if kept != nil {
+		return l, nil
+	}
+
+	timer := time.NewTimer(firstRules)
+	defer timer.Stop()
+
+	select {
+	case <-ready:
+		return l, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+	}
+
+	l.halt()
+
+	return nil, &Error{
+		Code: CodeUnavailable, Message: "no coordinator sent any rules", Err: err,
+		Hint: "check that one runs at these addresses; with WithStateDir a server starts from the last rules it had",
+	}
+}
+
+func newLimiter(source Source, inline bool, opts []Option) *Limiter {
+	o := gather(opts)
+	if o.inline {
+		inline = true
+	}
+
+	return &Limiter{
+		options: o,
+		saved:   &savedRules{dir: o.stateDir},
+		table: table.New(source, table.Config{
+			Name: o.name, Holder: o.holder, Deadline: o.deadline, MaxKeys: o.maxKeys,
+			Logger: o.logger, Clock: o.clock, Inline: inline,
+		}),
+	}
+}
+
+// start runs the Limiter's background work until Close.
+func (l *Limiter) start(also func(context.Context)) {
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+
+	l.work.Go(func() { l.table.Run(ctx) })
+	l.work.Go(func() { also(ctx) })
+}
+
+func (l *Limiter) halt() {
+	l.stop()
+	l.work.Wait()
+}
+
+// watch follows the source's rules until ctx ends; ready is closed with the first.
+func (l *Limiter) watch(ctx context.Context, source Source, ready chan struct{}) {
+	first := sync.OnceFunc(func() { close(ready) })
+	pause := watchAgain
+
+	for ctx.Err() == nil {
+		err := source.Watch(ctx, l.table.Set().Version, func(set *rule.Set) error {
+			pause = watchAgain
+
+			if err := l.table.SetRules(set); err != nil {
+				l.options.logger.Warn("rules were refused", "version", set.Version, "error", err)
+
+				return err
+			}
+
+			first()
+
+			if err := l.saved.save(set); err != nil {
+				l.options.logger.Warn("the rules cannot be kept on disk", "error", err)
+			}
+
+			return nil
+		})
+		if ctx.Err() != nil {
+			return
+		}
+
+		l.options.logger.Warn("the rules are not being watched; trying again", "error", err)
+
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause)):
+			pause = min(2*pause, watchAgainMost)
+		}
+	}
+}
+
+// The pauses after a watch that failed, before jitter.
+const (
+	watchAgain     = 100 * time.Millisecond
+	watchAgainMost = 5 * time.Second
+)
+
+// Rules returns the rule set in force. It must not be changed.
+func (l *Limiter) Rules() *rule.Set { return l.table.Set() }
+
+// Close gives back what is leased, as far as ctx allows, and stops the
+// Limiter's work. Decisions made after it follow each rule's onUnavailable.
+func (l *Limiter) Close(ctx context.Context) error {
+	if l.closed.Swap(true) {
+		return nil
+	}
+
+	err := l.table.Close(ctx)
+	l.halt()
+
+	for _, release := range l.release {
+		if e := release(ctx); err == nil {
+			err = e
+		}
+	}
+
+	return err
+}
+
+// incarnation draws what identifies this process among all holders, restarts included.
+func incarnation() uint64 {
+	for {
+		if n := rand.Uint64(); n != 0 {
+			return n
+		}
+	}
+}

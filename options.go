@@ -1,0 +1,121 @@
+package leaseway
+
+import (
+	"crypto/ed25519"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/table"
+)
+
+// Option configures a Limiter.
+type Option interface{ apply(o *options) }
+
+type options struct {
+	name     string
+	deadline time.Duration
+	keys     []ed25519.PublicKey
+	tls      *tls.Config
+	token    string
+	stateDir string
+	logger   *slog.Logger
+	insecure bool
+	maxKeys  int64
+	holder   uint64
+	inline   bool
+	clock    *table.Clock
+}
+
+type optionFunc func(*options)
+
+func (f optionFunc) apply(o *options) { f(o) }
+
+func gather(opts []Option) options {
+	o := options{logger: slog.New(slog.DiscardHandler)}
+
+	for _, opt := range opts {
+		opt.apply(&o)
+	}
+
+	return o
+}
+
+// WithName names this holder in the coordinator's logs and metrics. The default
+// is no name; restarts need none, since each start is told apart by itself.
+func WithName(name string) Option { return optionFunc(func(o *options) { o.name = name }) }
+
+// WithDeadline bounds how long a request waits for a coordinator before the
+// rule's onUnavailable decides. The default is 20 ms.
+func WithDeadline(d time.Duration) Option { return optionFunc(func(o *options) { o.deadline = d }) }
+
+// WithCoordinatorKeys pins the public keys whose signatures are believed; give
+// the old and the new one while they are exchanged. Without it, answers are
+// believed unsigned from coordinators on loopback, and Dial refuses all others.
+func WithCoordinatorKeys(keys ...ed25519.PublicKey) Option {
+	return optionFunc(func(o *options) { o.keys = append(o.keys, keys...) })
+}
+
+// WithTLS sets the client's side of TLS for grpcs:// addresses: the roots, and a
+// certificate if the coordinators ask for one. The default trusts the system's roots.
+func WithTLS(c *tls.Config) Option { return optionFunc(func(o *options) { o.tls = c }) }
+
+// WithToken sends a bearer token with every call. The default sends none.
+func WithToken(token string) Option { return optionFunc(func(o *options) { o.token = token }) }
+
+// WithStateDir keeps the last rules in dir, so that a server can start while no
+// coordinator can be reached. The default keeps nothing.
+func WithStateDir(dir string) Option { return optionFunc(func(o *options) { o.stateDir = dir }) }
+
+// WithLogger has outages, refused rules and recovered panics logged, each once
+// and not per request. The default is silent.
+func WithLogger(logger *slog.Logger) Option {
+	return optionFunc(func(o *options) {
+		if logger != nil {
+			o.logger = logger
+		}
+	})
+}
+
+// WithInsecure allows plaintext and unsigned answers from other machines. You
+// do not need it on loopback.
+func WithInsecure() Option { return optionFunc(func(o *options) { o.insecure = true }) }
+
+// WithMaxKeys bounds how many keys are remembered. Beyond it keys are decided
+// by the coordinator one by one, as exactly but not as fast. The default is 4,000,000.
+func WithMaxKeys(n int64) Option { return optionFunc(func(o *options) { o.maxKeys = n }) }
+
+// WithInProcess says that the source given to Over is in this process, so that
+// requests call it themselves instead of through a queue.
+func WithInProcess() Option { return optionFunc(func(o *options) { o.inline = true }) }
+
+func withHolder(n uint64) Option { return optionFunc(func(o *options) { o.holder = n }) }
+
+// allLoopback reports whether every address is on this machine.
+func allLoopback(urls []string) bool {
+	for _, u := range urls {
+		host := u
+		if strings.Contains(u, "://") {
+			parsed, err := url.Parse(u)
+			if err != nil {
+				return false
+			}
+
+			host = parsed.Host
+		}
+
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+
+		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
+			return false
+		}
+	}
+
+	return true
+}

@@ -1,0 +1,108 @@
+package leaseway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/table"
+)
+
+// Rule is one rule of a Limiter, for programs that know which rule a request is
+// subject to: no matching, and for a key that is in use no I/O and no
+// allocation. It follows the rule through all its versions.
+type Rule struct {
+	limiter *Limiter
+	rule    *table.Rule
+}
+
+// Rule returns the rule with id. The error, of CodeUnknownRule, is for a rule that is not in force.
+func (l *Limiter) Rule(id string) (*Rule, error) {
+	r := l.table.Rule(id)
+	if r == nil {
+		return nil, &Error{
+			Code: CodeUnknownRule, Message: fmt.Sprintf("no rule %q is in force", id),
+			Hint: "rule ids are case-sensitive; Rules lists them",
+		}
+	}
+
+	return &Rule{limiter: l, rule: r}, nil
+}
+
+// Take takes one token of key.
+func (r *Rule) Take(key string) Decision { return r.TakeN(key, 1) }
+
+// TakeN takes cost tokens of key. A cost of 0 looks and takes nothing, like Peek.
+//
+// Remaining and Reset are those that the last answer and the tokens spent since
+// give; what refilled in between is not counted.
+func (r *Rule) TakeN(key string, cost int64) (d Decision) {
+	if cost <= 0 {
+		if cost < 0 {
+			return Decision{Reason: ReasonInvalid}
+		}
+
+		return r.Peek(key)
+	}
+
+	defer r.recovered(&d)
+
+	var out table.Outcome
+
+	r.rule.Take(context.Background(), key, cost, &out)
+	d.fill(r.rule.ID(), &out)
+	d.charges.first = out.Charge
+
+	return d
+}
+
+// Peek says what Take would, and takes nothing.
+func (r *Rule) Peek(key string) (d Decision) {
+	defer r.recovered(&d)
+
+	var out table.Outcome
+
+	r.rule.Peek(context.Background(), key, &out)
+	d.fill(r.rule.ID(), &out)
+
+	return d
+}
+
+// Wait takes cost tokens of key, waiting until they are to be had. The error is
+// ctx's, or of CodeInvalid if the cost can never pass.
+func (r *Rule) Wait(ctx context.Context, key string, cost int64) error {
+	for {
+		d := r.TakeN(key, cost)
+		if d.Allowed {
+			return nil
+		}
+
+		if d.RetryAfter <= 0 {
+			return &Error{
+				Code: CodeInvalid, Message: fmt.Sprintf("rule %q never admits a cost of %d: %s", d.Rule, cost, d.Reason),
+				Hint: fmt.Sprintf("its capacity is %d", d.Limit),
+			}
+		}
+
+		timer := time.NewTimer(d.RetryAfter)
+
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// recovered lets a request pass that met a bug of ours, and counts it.
+func (r *Rule) recovered(d *Decision) {
+	if p := recover(); p != nil {
+		r.limiter.table.Panicked()
+		r.limiter.options.logger.Error("recovered a panic while deciding a request", "rule", r.rule.ID(), "panic", p)
+
+		s := &scratch{hits: []table.Hit{{Rule: r.rule}}}
+		*d = s.outage()
+	}
+}

@@ -1,0 +1,48 @@
+package leaseway
+
+import "github.com/leaseway/leaseway/rule"
+
+// Stats are counts since the start, and the state now. They are pulled: a
+// request counts nothing that a scrape could not see.
+type Stats struct {
+	Rules   []RuleStats // of the rules in force
+	Version uint64      // of the rule set in force
+
+	Keys     int64 // keys remembered
+	Leases   int64 // of them, those that hold tokens
+	Live     int64 // holders that live in the fleet, as last heard
+	Overflow int64 // requests for keys that were not remembered because the table was full
+
+	Calls  int64 // calls to the source
+	Asks   int64 // keys that they asked about
+	Failed int64 // calls that brought nothing
+	Late   int64 // requests whose answer did not come within the deadline
+
+	Panics   int64 // recovered
+	Degraded bool  // no coordinator answers now
+}
+
+// RuleStats are one rule's decisions since the start. Those of a shadow rule
+// are what it would have decided.
+type RuleStats struct {
+	ID      string
+	Mode    rule.Mode
+	Allowed [6]int64 // by Origin
+	Denied  [6]int64 // by Origin
+}
+
+// Stats counts what happened so far. It looks at every key, so it is meant for
+// a scrape every few seconds, not for a request.
+func (l *Limiter) Stats() Stats {
+	t := l.table.Stats()
+	s := Stats{
+		Version: t.Version, Keys: t.Keys, Leases: t.Leases, Live: t.Live, Overflow: t.Overflow,
+		Calls: t.Calls, Asks: t.Asks, Failed: t.Failed, Late: t.Late, Panics: t.Panics, Degraded: t.Down,
+	}
+
+	for _, r := range t.Rules {
+		s.Rules = append(s.Rules, RuleStats(r))
+	}
+
+	return s
+}
