@@ -51,6 +51,7 @@ func TestKeysOfOnePart(t *testing.T) {
 		{"keyBy: user\nnormalize: [nfc]", Request{User: "e\u0301"}, "é"},
 		{"keyBy: user\nnormalize: [nfc, casefold]", Request{User: "E\u0301"}, "é"},
 		{"keyBy: user\nnormalize: [nfc, casefold]", Request{User: "A\xff"}, "a\xff"},
+		{"keyBy: user\nnormalize: [nfc, casefold]", Request{User: "E\u0301\xff\xc3"}, "é\xff\xc3"},
 		{"keyBy: endpoint\nscope: ['/v1/**', '/v1/{id}']", Request{Method: "get", Path: "/v1/7?x=1"}, "GET /v1/**"},
 		{"keyBy: endpoint\nscope: ['/v1/{id}', '/v1/**']", Request{Method: "GET", Path: "/v1//7/"}, "GET /v1/{id}"},
 		{"keyBy: endpoint\nscope: ['/v1/a/', '/v1/**']\ntrailingSlash: strict", Request{Method: "GET", Path: "/v1/a"}, "GET /v1/**"},

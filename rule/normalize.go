@@ -16,13 +16,13 @@ func (n Normalize) append(dst []byte, s string) []byte {
 	if n == (Normalize{Trim: n.Trim}) {
 		return append(dst, s...)
 	}
-	if isASCII(s) || !utf8.ValidString(s) {
-		// Folding broken text would replace what it can't read by one and the same character: different keys would meet.
+	if isASCII(s) {
 		if n.Casefold {
 			return appendLower(dst, s)
 		}
 		return append(dst, s...)
 	}
+	// Both steps leave bytes that are no UTF-8 as they are: keys that differ only there must not meet.
 	if n.Casefold {
 		s = cases.Fold().String(s)
 	}

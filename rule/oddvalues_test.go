@@ -123,6 +123,7 @@ func TestOddValuesNameTheFieldAndTheFix(t *testing.T) {
 		{quota + "keyBy: ip\noverrides: [{key: acme, limit: 5}]", "overrides[0].key", "write an address"},
 		{quota + "keyBy: ip\noverrides: [{key: 10.0.0.0/8, limit: 5}]", "overrides[0].key", "write an IPv4 address"},
 		{quota + "keyBy: ip\noverrides: [{key: '2001:db8::/48', limit: 5}]", "overrides[0].key", "ipv6Prefix"},
+		{quota + "keyBy: ip\nipv6Prefix: 24\noverrides: [{key: 192.0.2.0/24, limit: 5}]", "overrides[0].key", "write an IPv4 address"},
 		{quota + "keyBy: [user, ip]\noverrides: [{key: acme, limit: 5}]", "overrides[0].key", "as a list"},
 		{"block: true\nkeyBy: user\noverrides: [{key: a, burst: 5}]", "overrides[0]", "no limit and window"},
 	} {
