@@ -34,7 +34,7 @@ func openDirectory(path string) (*directory, error) {
 		return nil, fmt.Errorf("memory store: data directory: %w", err)
 	}
 
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the operator names the directory
 	if err != nil {
 		return nil, fmt.Errorf("memory store: data directory: %w", err)
 	}

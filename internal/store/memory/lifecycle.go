@@ -59,21 +59,19 @@ func (s *Store) inherit(cfg Config) error {
 
 // finish removes the snapshot and tells what was found.
 func (s *Store) finish(restored bool, cause error) error {
-	ctx := context.Background()
-
 	switch {
 	case restored:
-		s.log.InfoContext(ctx, "memory store: ledgers restored", slog.Int64("keys", s.Stats().Keys))
+		s.log.Info("memory store: ledgers restored", slog.Int64("keys", s.Stats().Keys))
 	case errors.As(cause, new(*corruptError)):
 		name, err := s.dir.setAside()
 		if err != nil {
 			return err
 		}
 
-		s.log.ErrorContext(ctx, "memory store: the snapshot is not readable; all counts are lost and every key starts empty",
+		s.log.Error("memory store: the snapshot is not readable; all counts are lost and every key starts empty",
 			slog.Any("error", cause), slog.String("keptAs", name))
 	case s.loss != 0:
-		s.log.WarnContext(ctx, "memory store: the last run did not stop in order; all counts are lost and every key starts empty as of then",
+		s.log.Warn("memory store: the last run did not stop in order; all counts are lost and every key counts as empty then",
 			slog.Int64("lossMicros", s.loss), slog.Any("error", cause))
 	}
 

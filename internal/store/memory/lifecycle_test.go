@@ -154,7 +154,7 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Add([]byte(snapshotMagic))
 
 	// The checksum is made right, so that what is behind it is tried too.
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(_ *testing.T, data []byte) {
 		data = binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)))
 		s := emptyStore()
 

@@ -95,7 +95,8 @@ func (s *Store) keepMark(ctx context.Context) {
 
 		failing = err != nil
 		if failing {
-			s.log.ErrorContext(ctx, "memory store: the mark cannot be renewed; after a crash too little would count as lost", slog.Any("error", err))
+			s.log.ErrorContext(ctx, "memory store: the mark cannot be renewed; after a crash too little would count as lost",
+				slog.Any("error", err))
 		} else {
 			s.log.InfoContext(ctx, "memory store: the mark is renewed again")
 		}

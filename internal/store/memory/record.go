@@ -32,9 +32,11 @@ const (
 func fits(terms ledger.Terms) error {
 	switch b := terms.Bucket; {
 	case b.P < 1 || b.Q < 1 || b.Burst < 1:
-		return fmt.Errorf("terms: a token each %d/%d µs and a burst of %d must be positive: make the bucket with rate.NewBucket", b.P, b.Q, b.Burst)
+		return fmt.Errorf("terms: a token each %d/%d µs and a burst of %d must be positive: make the bucket with rate.NewBucket",
+			b.P, b.Q, b.Burst)
 	case b.Q > rate.MaxLimit || b.P > rate.MaxProduct/b.Burst:
-		return fmt.Errorf("terms: a token each %d/%d µs and a burst of %d cannot be counted exactly: make the bucket with rate.NewBucket", b.P, b.Q, b.Burst)
+		return fmt.Errorf("terms: a token each %d/%d µs and a burst of %d cannot be counted exactly: make the bucket with rate.NewBucket",
+			b.P, b.Q, b.Burst)
 	case terms.TTL < 0 || terms.TTL > rate.MaxProduct:
 		return fmt.Errorf("terms: the lease TTL of %d µs is not within 0 and %d", terms.TTL, int64(rate.MaxProduct))
 	default:

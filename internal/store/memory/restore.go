@@ -36,7 +36,9 @@ func (s *Store) readSnapshot(in io.Reader) (saved int64, err error) {
 		s.shards[i].last = saved
 	}
 
-	for r.err == nil && r.entry(s) {
+	more := r.err == nil
+	for more {
+		more = r.entry(s)
 	}
 
 	if r.err == nil {
@@ -50,11 +52,11 @@ func (r *snapshotReader) header(s *Store) (saved int64) {
 	r.read(headerSize)
 
 	if magic := r.bytes(len(snapshotMagic)); r.err == nil && string(magic) != snapshotMagic {
-		r.fail("it begins with %q, which no snapshot does", magic)
+		r.failf("it begins with %q, which no snapshot does", magic)
 	}
 
 	if version := r.u32(); r.err == nil && version != snapshotVersion {
-		r.fail("its version is %d, and this program reads %d", version, snapshotVersion)
+		r.failf("its version is %d, and this program reads %d", version, snapshotVersion)
 	}
 
 	s.id = r.u64()
@@ -63,7 +65,7 @@ func (r *snapshotReader) header(s *Store) (saved int64) {
 	s.loss = r.i64()
 
 	if r.err == nil && s.id == 0 {
-		r.fail("its id is 0")
+		r.failf("its id is 0")
 	}
 
 	return saved
@@ -82,7 +84,7 @@ func (r *snapshotReader) entry(s *Store) bool {
 	case kind == entryEnd:
 		return false
 	default:
-		r.fail("entry %d is of kind %d, which there is not", r.count, kind)
+		r.failf("entry %d is of kind %d, which there is not", r.count, kind)
 	}
 
 	return r.err == nil
@@ -99,7 +101,7 @@ func (r *snapshotReader) readTerms() {
 	}
 
 	if err := fits(t); r.err == nil && err != nil {
-		r.fail("%w", err)
+		r.failf("%w", err)
 	}
 
 	r.terms = append(r.terms, t)
@@ -113,7 +115,7 @@ func (r *snapshotReader) readLedger(s *Store, kind byte) {
 	number := r.u32()
 
 	if r.err == nil && int(number) >= len(r.terms) {
-		r.fail("entry %d refers to terms %d of %d", r.count, number, len(r.terms))
+		r.failf("entry %d refers to terms %d of %d", r.count, number, len(r.terms))
 	}
 
 	if r.err != nil {
@@ -122,7 +124,7 @@ func (r *snapshotReader) readLedger(s *Store, kind byte) {
 
 	state.Terms = r.terms[number]
 	if state.TAT.Frac < 0 || state.TAT.Frac >= state.Terms.Bucket.Q {
-		r.fail("entry %d has a fraction of %d/%d", r.count, state.TAT.Frac, state.Terms.Bucket.Q)
+		r.failf("entry %d has a fraction of %d/%d", r.count, state.TAT.Frac, state.Terms.Bucket.Q)
 
 		return
 	}
@@ -137,7 +139,7 @@ func (r *snapshotReader) readLedger(s *Store, kind byte) {
 
 	r.count++
 	if !s.restore(id, &state) {
-		r.fail("entry %d has the key of another one", r.count)
+		r.failf("entry %d has the key of another one", r.count)
 	}
 }
 
@@ -146,11 +148,13 @@ func (r *snapshotReader) readLeases(s *ledger.State) {
 
 	n := r.u32()
 	if r.err == nil && (n == 0 || n > maxLeases) {
-		r.fail("entry %d has %d leases", r.count, n)
+		r.failf("entry %d has %d leases", r.count, n)
 	}
 
 	for range n {
-		if r.read(leaseSize); r.err != nil {
+		r.read(leaseSize)
+
+		if r.err != nil {
 			return
 		}
 
@@ -161,7 +165,7 @@ func (r *snapshotReader) readLeases(s *ledger.State) {
 		}
 
 		if l.Spent < 0 || l.Granted < l.Spent {
-			r.fail("entry %d has a lease of %d tokens with %d spent", r.count, l.Granted, l.Spent)
+			r.failf("entry %d has a lease of %d tokens with %d spent", r.count, l.Granted, l.Spent)
 		}
 
 		s.Leases = append(s.Leases, l)
@@ -173,14 +177,14 @@ func (r *snapshotReader) end() {
 	r.read(8)
 
 	if n := r.u64(); r.err == nil && n != r.count {
-		r.fail("it has %d entries where it says %d", r.count, n)
+		r.failf("it has %d entries where it says %d", r.count, n)
 	}
 
 	want := r.sum
 	r.read(4)
 
 	if got := r.u32(); r.err == nil && got != want {
-		r.fail("its checksum is %08x and should be %08x", got, want)
+		r.failf("its checksum is %08x and should be %08x", got, want)
 	}
 }
 
@@ -204,7 +208,7 @@ func (r *snapshotReader) read(n int) {
 
 	if r.err == nil {
 		if _, err := io.ReadFull(r.in, r.rest); err != nil {
-			r.fail("it ends, or cannot be read on, in entry %d: %w", r.count, err)
+			r.failf("it ends, or cannot be read on, in entry %d: %w", r.count, err)
 		}
 	}
 
@@ -226,4 +230,4 @@ func (r *snapshotReader) u32() uint32 { return binary.LittleEndian.Uint32(r.byte
 func (r *snapshotReader) u64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
 func (r *snapshotReader) i64() int64  { return int64(r.u64()) }
 
-func (r *snapshotReader) fail(format string, args ...any) { r.err = fmt.Errorf(format, args...) }
+func (r *snapshotReader) failf(format string, args ...any) { r.err = fmt.Errorf(format, args...) }

@@ -71,7 +71,9 @@ func (sh *shard) makeRoom(now int64, id keyID) {
 				victim, held, least = slot, r.held(), tat
 			}
 
-			if seen++; seen >= sampleKeys && !held {
+			seen++
+
+			if seen >= sampleKeys && !held {
 				break
 			}
 		}

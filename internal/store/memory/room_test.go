@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -22,19 +23,19 @@ type fixture struct {
 
 const noon = 1_800_000_000_000_000
 
-func newFixture(t testing.TB, cfg Config) *fixture {
-	t.Helper()
+func newFixture(tb testing.TB, cfg Config) *fixture {
+	tb.Helper()
 
-	f := &fixture{t: t, now: noon}
+	f := &fixture{t: tb, now: noon}
 	cfg.Clock = func() int64 { return f.now }
 
 	s, err := New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	f.Store = s
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	tb.Cleanup(func() { _ = s.Close(context.Background()) })
 
 	return f
 }
@@ -124,7 +125,7 @@ func TestOpsPushTheSweep(t *testing.T) {
 	f := newFixture(t, Config{})
 
 	for i := range 50_000 {
-		f.take(fmt.Sprint(i), 1)
+		f.take(strconv.Itoa(i), 1)
 	}
 
 	f.now += 60_000_000

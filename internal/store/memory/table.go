@@ -84,8 +84,8 @@ func (t *table) home(id keyID) int {
 }
 
 func (t *table) next(i int) int {
-	if i++; i < len(t.slots) {
-		return i
+	if i+1 < len(t.slots) {
+		return i + 1
 	}
 
 	return 0

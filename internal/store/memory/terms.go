@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -66,7 +67,7 @@ func (t *termsTable) place() uint32 {
 
 	if pages := *t.pages.Load(); int(ref) == len(pages)*termsPageSize {
 		// A new list, because readers may be on the old one. The pages stay where they are.
-		grown := append(pages[:len(pages):len(pages)], new(termsPage))
+		grown := append(slices.Clone(pages), new(termsPage))
 		t.pages.Store(&grown)
 	}
 
@@ -78,7 +79,9 @@ func (t *termsTable) release(ref uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 
-	if t.count[ref]--; t.count[ref] > 0 {
+	t.count[ref]--
+
+	if t.count[ref] > 0 {
 		return
 	}
 

@@ -17,7 +17,7 @@ func (r *rig) beat(ttl time.Duration, holders ...uint64) int64 {
 }
 
 func beatsCount(r *rig) {
-	const ttl = 200 * time.Millisecond
+	const ttl = 50 * time.Millisecond
 
 	want := func(what string, got, want int64) {
 		r.Helper()

@@ -86,7 +86,7 @@ func (h *holder) take(t *testing.T, n int64) bool {
 	return h.send(t, op).Taken == 1
 }
 
-// drain takes single tokens until one is refused, at most most of them, and returns how many it got.
+// drain takes single tokens until one is refused or it has most of them, and returns how many it got.
 func (h *holder) drain(t *testing.T, most int) int64 {
 	t.Helper()
 

@@ -15,7 +15,8 @@ func newKeyIsFull(r *rig) {
 
 	a := h.send(r.T, h.op())
 	if a.Level != (rate.Time{}) || a.Others != 0 || a.Holders > 1 {
-		r.Errorf("a first look at a key found level %v, %d tokens with others, %d holders; want a full bucket that nobody holds", a.Level, a.Others, a.Holders)
+		r.Errorf("a first look at a key found level %v, %d tokens with others, %d holders; want a full bucket that nobody holds",
+			a.Level, a.Others, a.Holders)
 	}
 
 	if got := h.drain(r.T, 100); got != 10 {
@@ -24,7 +25,7 @@ func newKeyIsFull(r *rig) {
 }
 
 func bucketRefills(r *rig) {
-	const refill = 100 * time.Millisecond // of one token of ten
+	const refill = 20 * time.Millisecond // of one token of ten
 
 	h := r.holder(1, store.Key{Rule: "r", Key: "k"}, terms(r.T, 10, 10*refill, time.Second))
 
@@ -62,12 +63,16 @@ func keysAreIndependent(r *rig) {
 	length := string(binary.LittleEndian.AppendUint64(nil, 1))
 	keys := []store.Key{
 		{Rule: "", Key: ""}, {Rule: "", Key: "a"}, {Rule: "a", Key: ""}, {Rule: "a", Key: "a"},
-		{Rule: "rule", Key: "key"}, {Rule: "rulek", Key: "ey"}, {Rule: "rul", Key: "ekey"}, {Rule: "rulekey", Key: ""}, {Rule: "", Key: "rulekey"},
+		{Rule: "rule", Key: "key"}, {Rule: "rulek", Key: "ey"}, {Rule: "rul", Key: "ekey"},
+		{Rule: "rulekey", Key: ""}, {Rule: "", Key: "rulekey"},
 		{Rule: "other", Key: "key"}, {Rule: "key", Key: "rule"},
-		{Rule: "r", Key: "\x00"}, {Rule: "r", Key: "\x00\x00"}, {Rule: "r", Key: ""}, {Rule: "r\x00", Key: ""}, {Rule: "r\x00", Key: "\x00"},
-		{Rule: "r", Key: strings.Repeat("\x00", 7)}, {Rule: "r", Key: strings.Repeat("\x00", 8)}, {Rule: "r", Key: strings.Repeat("\x00", 9)},
+		{Rule: "r", Key: "\x00"}, {Rule: "r", Key: "\x00\x00"}, {Rule: "r", Key: ""},
+		{Rule: "r\x00", Key: ""}, {Rule: "r\x00", Key: "\x00"},
+		{Rule: "r", Key: strings.Repeat("\x00", 7)}, {Rule: "r", Key: strings.Repeat("\x00", 8)},
+		{Rule: "r", Key: strings.Repeat("\x00", 9)},
 		{Rule: "a", Key: length + "a"}, {Rule: "a" + length, Key: "a"}, {Rule: "a" + length + "a", Key: ""},
-		{Rule: "a", Key: "1:a"}, {Rule: "a1:", Key: "a"}, {Rule: "a:b", Key: "c"}, {Rule: "a", Key: "b:c"}, {Rule: "a}", Key: "{b"}, {Rule: "{a}", Key: "b"},
+		{Rule: "a", Key: "1:a"}, {Rule: "a1:", Key: "a"}, {Rule: "a:b", Key: "c"}, {Rule: "a", Key: "b:c"},
+		{Rule: "a}", Key: "{b"}, {Rule: "{a}", Key: "b"},
 		{Rule: "r", Key: "\xff\xfe"}, {Rule: "r", Key: "\r\n"}, {Rule: "r", Key: "*"}, {Rule: "r", Key: "K"}, {Rule: "r", Key: "k"},
 		{Rule: "r", Key: "é"}, {Rule: "r", Key: "e\u0301"}, {Rule: "r", Key: "k "}, {Rule: "r", Key: " k"},
 	}
