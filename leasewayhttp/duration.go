@@ -22,25 +22,28 @@ func units() [5]unit {
 	}
 }
 
-// inWords says a duration in the largest unit that it is whole in: 90 s is "90 seconds", 120 s "2 minutes".
-func inWords(d time.Duration) string {
+// appendWords says a duration in the largest unit that it is whole in: 90 s is "90 seconds", 120 s "2 minutes".
+func appendWords(dst []byte, d time.Duration) []byte {
 	for _, u := range units() {
-		if d >= u.length && d%u.length == 0 {
-			if d == u.length {
-				return "1 " + u.name
-			}
-			return strconv.FormatInt(int64(d/u.length), 10) + " " + u.name + "s"
+		if d < u.length || d%u.length != 0 {
+			continue
 		}
+		dst = strconv.AppendInt(dst, int64(d/u.length), 10)
+		dst = append(append(dst, ' '), u.name...)
+		if d > u.length {
+			dst = append(dst, 's')
+		}
+		return dst
 	}
-	return d.String()
+	return append(dst, d.String()...)
 }
 
-// perWindow says how often a quota is granted: "a minute", "every 90 seconds".
-func perWindow(window time.Duration) string {
+// appendEvery says how often a quota is granted: "a minute", "every 90 seconds".
+func appendEvery(dst []byte, window time.Duration) []byte {
 	for _, u := range units() {
 		if window == u.length {
-			return u.article + " " + u.name
+			return append(append(append(dst, u.article...), ' '), u.name...)
 		}
 	}
-	return "every " + inWords(window)
+	return appendWords(append(dst, "every "...), window)
 }

@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,4 +298,37 @@ func TestPanicsOfTheHandlerAreItsOwn(t *testing.T) {
 		}
 	}()
 	h.ServeHTTP(httptest.NewRecorder(), get("/"))
+}
+
+// Callers at once, under more policies than are kept: each gets its own numbers.
+func TestCallersAtOnce(t *testing.T) {
+	m := newMiddleware(echo{}, nil)
+	h := m.Handler(http.NotFoundHandler())
+	var callers sync.WaitGroup
+	for caller := range 4 {
+		callers.Go(func() {
+			for i := range maxPolicies {
+				limit := strconv.Itoa(caller*maxPolicies/2 + i)
+				r := get("/")
+				r.Host = limit
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				if got := w.Header().Get("RateLimit-Policy"); got != `"r";q=`+limit+`;w=1` {
+					t.Errorf("RateLimit-Policy is %s, want q=%s", got, limit)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
+
+// echo allows every request, under the limit that its host names.
+type echo struct{}
+
+func (echo) Rules() *rule.Set { return nil }
+
+func (echo) Decide(_ context.Context, req leaseway.Request) leaseway.Decision {
+	limit, err := strconv.ParseInt(req.Host, 10, 64)
+	return leaseway.Decision{Allowed: err == nil, Rule: "r", Limit: limit, Quota: limit, Window: time.Second}
 }

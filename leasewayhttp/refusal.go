@@ -124,41 +124,55 @@ func (f *refusal) problem() problem {
 	return p
 }
 
-// detail says in plain words which rule refused, what it allows, when to come back and what to do.
+// detail says in plain words which rule refused, what it allows, when to come back and what to do. It is on the way of every
+// request of a caller who runs wild, so it is one text in one buffer.
 func (f *refusal) detail() string {
 	d := &f.decision
-	name := "A rule"
+	var room [320]byte
+	text := append(room[:0], "A rule"...)
 	if d.Matched() {
-		name = "Rule " + strconv.Quote(d.Rule)
+		text = strconv.AppendQuote(append(room[:0], "Rule "...), d.Rule)
 	}
 	switch d.Reason {
 	case leaseway.ReasonCostExceedsLimit:
-		return name + " holds at most " + strconv.FormatInt(d.Limit, 10) + " tokens, and this request costs more. " +
-			"Waiting does not help: split the request into smaller ones, or ask for a higher limit."
+		text = append(text, " holds at most "...)
+		text = strconv.AppendInt(text, d.Limit, 10)
+		text = append(text, " tokens, and this request costs more. "+
+			"Waiting does not help: split the request into smaller ones, or ask for a higher limit."...)
 	case leaseway.ReasonBlocked:
-		return name + " blocks this caller. Waiting does not help: ask whoever runs this API."
+		text = append(text, " blocks this caller. Waiting does not help: ask whoever runs this API."...)
 	case leaseway.ReasonMissingKey:
-		return name + " needs to know who is calling, and the request does not say. " +
-			"Waiting does not help: send the credential or the header that this API asks for."
+		text = append(text, " needs to know who is calling, and the request does not say. "+
+			"Waiting does not help: send the credential or the header that this API asks for."...)
 	case leaseway.ReasonUnavailable:
-		return name + " cannot be checked at the moment, and lets nothing through until it can. It is not your doing: try again in " +
-			inWords(time.Duration(f.retryAfterSec)*time.Second) + "."
+		text = append(text, " cannot be checked at the moment, and lets nothing through until it can. It is not your doing: try again in "...)
+		text = append(appendWords(text, f.retryAfter()), '.')
 	case leaseway.ReasonInvalid:
-		return "The request cannot be counted, since its cost is not a number of tokens. Waiting does not help: correct the cost."
+		text = append(room[:0], "The request cannot be counted, since its cost is not a number of tokens. "+
+			"Waiting does not help: correct the cost."...)
 	default:
-		return f.overLimit(name)
+		text = f.appendOverLimit(text)
 	}
+	return string(text)
 }
 
-func (f *refusal) overLimit(name string) string {
+func (f *refusal) appendOverLimit(text []byte) []byte {
 	d := &f.decision
-	text := name + " allows " + strconv.FormatInt(d.Quota, 10) + " requests " + perWindow(d.Window)
+	text = append(text, " allows "...)
+	text = strconv.AppendInt(text, d.Quota, 10)
+	text = append(text, " requests "...)
+	text = appendEvery(text, d.Window)
 	if d.Limit != d.Quota {
-		text += ", and at most " + strconv.FormatInt(d.Limit, 10) + " at once"
+		text = append(text, ", and at most "...)
+		text = strconv.AppendInt(text, d.Limit, 10)
+		text = append(text, " at once"...)
 	}
-	text += ". They are used up. "
+	text = append(text, ". They are used up. "...)
 	if f.retryAfterSec > 0 {
-		text += "Try again in " + inWords(time.Duration(f.retryAfterSec)*time.Second) + ". "
+		text = append(text, "Try again in "...)
+		text = append(appendWords(text, f.retryAfter()), ". "...)
 	}
-	return text + "To stay within the limit spread requests out, or ask for a higher one."
+	return append(text, "To stay within the limit spread requests out, or ask for a higher one."...)
 }
+
+func (f *refusal) retryAfter() time.Duration { return time.Duration(f.retryAfterSec) * time.Second }

@@ -288,7 +288,7 @@ func TestDurationsInWords(t *testing.T) {
 		1500 * time.Millisecond: {"1500 milliseconds", "every 1500 milliseconds"},
 		5 * time.Microsecond:    {"5µs", "every 5µs"},
 	} {
-		if got := [2]string{inWords(d), perWindow(d)}; got != want {
+		if got := [2]string{string(appendWords(nil, d)), string(appendEvery(nil, d))}; got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
