@@ -29,6 +29,7 @@ type RuleStats struct {
 	Mode    rule.Mode
 	Allowed [6]int64 // by Origin
 	Denied  [6]int64 // by Origin
+	Asks    int64    // messages to the source about its keys
 }
 
 // Stats counts what happened so far. It looks at every key, so it is meant for
@@ -45,4 +46,19 @@ func (l *Limiter) Stats() Stats {
 	}
 
 	return s
+}
+
+// KeyStats are what is known of one key of a rule.
+type KeyStats struct {
+	Asks      int64 // messages to the source about it, since it was last unknown
+	Balance   int64 // tokens leased and not yet spent
+	Remaining int64 // as a decision would say
+	Local     bool  // it is decided without a coordinator now
+}
+
+// Key looks at one key of the rule; ok is false if it is not remembered.
+func (r *Rule) Key(key string) (s KeyStats, ok bool) {
+	t, ok := r.rule.Key(key)
+
+	return KeyStats(t), ok
 }

@@ -250,6 +250,8 @@ func (e *Entry) ask(now int64, seq uint64, giveBack bool) (ledger.Ask, bool) {
 	e.refresh()
 	takes, needs := e.board()
 	e.fold()
+	e.asks++
+	e.rule.counts.asks.Add(1)
 
 	return e.Ask(now, t.clock, holder.Need{
 		Seq: seq, Holder: t.holder, Takes: takes, Needs: needs,

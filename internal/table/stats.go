@@ -11,6 +11,7 @@ import (
 type ruleCounts struct {
 	allowed [origins]atomic.Int64
 	denied  [origins]atomic.Int64
+	asks    atomic.Int64
 }
 
 func (c *ruleCounts) count(out *Outcome)   { c.add(out, 1) }
@@ -55,6 +56,7 @@ type RuleStats struct {
 	Mode    rule.Mode
 	Allowed [origins]int64
 	Denied  [origins]int64
+	Asks    int64
 }
 
 // Stats counts everything, which looks at every key: it is meant for a scrape.
@@ -81,7 +83,7 @@ func (t *Table) Stats() Stats {
 			return true
 		})
 
-		rs := RuleStats{ID: r.id, Mode: r.now.Load().Mode}
+		rs := RuleStats{ID: r.id, Mode: r.now.Load().Mode, Asks: r.counts.asks.Load()}
 		for i := range rs.Allowed {
 			rs.Allowed[i], rs.Denied[i] = r.counts.allowed[i].Load(), r.counts.denied[i].Load()
 		}
@@ -94,3 +96,26 @@ func (t *Table) Stats() Stats {
 
 // Panicked counts a panic that was recovered above the table.
 func (t *Table) Panicked() { t.counts.panics.Add(1) }
+
+// KeyStats are what is known of one key.
+type KeyStats struct {
+	Asks      int64 // messages about it since it came
+	Balance   int64 // tokens leased and not yet spent
+	Remaining int64
+	Local     bool // decided without a coordinator
+}
+
+// Key looks at one key of the rule; ok is false if it is not remembered.
+func (r *Rule) Key(key string) (s KeyStats, ok bool) {
+	e, ok := r.entries.Load(key)
+	if !ok {
+		return s, false
+	}
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return KeyStats{
+		Asks: e.asks, Balance: e.Balance(), Remaining: e.Remaining(r.table.clock.Now()), Local: e.Local(),
+	}, true
+}
