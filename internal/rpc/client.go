@@ -223,7 +223,7 @@ func (c *Client) Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answ
 func (c *Client) encode(batch *ledger.Batch) (*leasewayv1.AcquireRequest, error) {
 	size := 0
 	for i := range batch.Asks {
-		size += len(batch.Asks[i].Key) + len(batch.Asks[i].Ask.Takes)*maxNumberBytes + maxAskBytes
+		size += len(batch.Asks[i].Key) + (len(batch.Asks[i].Ask.Takes)+len(batch.Asks[i].Ask.Needs))*maxNumberBytes + maxAskBytes
 	}
 
 	if len(batch.Asks) > MaxAsks || size > MaxBatchBytes {

@@ -89,7 +89,6 @@ func NewServer(config ServerConfig) *Server {
 	}
 
 	reflection.Register(s.grpc)
-	s.SetServing(true)
 
 	return s
 }
@@ -99,8 +98,12 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 	s.grpc.RegisterService(desc, implementation)
 }
 
-// Serve answers on listener until Stop, and then returns nil.
-func (s *Server) Serve(listener net.Listener) error { return s.grpc.Serve(listener) }
+// Serve says to health checks that calls are welcome, and answers on listener until Stop; then it returns nil.
+func (s *Server) Serve(listener net.Listener) error {
+	s.SetServing(true)
+
+	return s.grpc.Serve(listener)
+}
 
 // SetServing says to health checks whether the server wants calls.
 func (s *Server) SetServing(serving bool) {

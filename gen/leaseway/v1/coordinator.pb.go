@@ -196,7 +196,10 @@ type KeyAsk struct {
 	// granted, the rest is given back.
 	RaiseTo int64 `protobuf:"varint,9,opt,name=raise_to,json=raiseTo,proto3" json:"raise_to,omitempty"`
 	// Keep the lease's record although nothing is left on it.
-	Keep          bool `protobuf:"varint,10,opt,name=keep,proto3" json:"keep,omitempty"`
+	Keep bool `protobuf:"varint,10,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Costs, in tokens, of requests that wait now and to which other rules must
+	// agree, too: like takes, but leased. raise_to includes them. At most 64.
+	Needs         []int64 `protobuf:"varint,11,rep,packed,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -299,6 +302,13 @@ func (x *KeyAsk) GetKeep() bool {
 		return x.Keep
 	}
 	return false
+}
+
+func (x *KeyAsk) GetNeeds() []int64 {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
 }
 
 // AcquireResponse carries the answer to a batch.
@@ -956,7 +966,7 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
 	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12'\n" +
-	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xe9\x01\n" +
+	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xff\x01\n" +
 	"\x06KeyAsk\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -969,7 +979,8 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x05takes\x18\b \x03(\x03R\x05takes\x12\x19\n" +
 	"\braise_to\x18\t \x01(\x03R\araiseTo\x12\x12\n" +
 	"\x04keep\x18\n" +
-	" \x01(\bR\x04keep\"D\n" +
+	" \x01(\bR\x04keep\x12\x14\n" +
+	"\x05needs\x18\v \x03(\x03R\x05needs\"D\n" +
 	"\x0fAcquireResponse\x121\n" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"S\n" +
 	"\bEnvelope\x12\x12\n" +

@@ -1,0 +1,243 @@
+package rpc
+
+import (
+	"context"
+	"crypto/ed25519"
+	"net"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
+	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/store"
+	"github.com/leaseway/leaseway/internal/store/memory"
+	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// A Client and a Coordinator are the same to a holder, and a Coordinator fits a Server.
+var (
+	_ table.Source = (*Client)(nil)
+	_ Coordinator  = (*coordinator.Coordinator)(nil)
+	_ Coordinator  = (*Client)(nil) // so that a server can stand before a client
+)
+
+// Both sides hold to the same bounds.
+var _ = [1]struct{}{}[MaxAsks-coordinator.MaxAsks+MaxKey-coordinator.MaxKey]
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const document = "rules: [{id: ten, keyBy: user, limit: 10, window: 1m}]"
+
+// holderID is the incarnation of the tests' clients.
+const holderID = 7
+
+func parse(t testing.TB, text string) *rule.Set {
+	t.Helper()
+
+	set, err := rule.Parse("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return set
+}
+
+// privateKey returns a key that is the same in every run.
+func privateKey(n byte) ed25519.PrivateKey {
+	seed := make([]byte, ed25519.SeedSize)
+	seed[0] = n
+
+	return ed25519.NewKeyFromSeed(seed)
+}
+
+func publicKey(n byte) ed25519.PublicKey { return privateKey(n).Public().(ed25519.PublicKey) }
+
+func signer(t testing.TB, keys ...byte) *Signer {
+	t.Helper()
+
+	private := make([]ed25519.PrivateKey, len(keys))
+	for i, n := range keys {
+		private[i] = privateKey(n)
+	}
+
+	s, err := NewSigner(private...)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return s
+}
+
+func newStore(t testing.TB) store.Store {
+	t.Helper()
+
+	kept, err := memory.New(memory.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(func() { _ = kept.Close(context.Background()) })
+
+	return kept
+}
+
+func newBook(t testing.TB) *coordinator.Book {
+	t.Helper()
+
+	book := coordinator.NewBook(nil)
+	if _, err := book.Apply(parse(t, document)); err != nil {
+		t.Fatal(err)
+	}
+
+	return book
+}
+
+func newCoordinator(t testing.TB, kept store.Store, book *coordinator.Book) *coordinator.Coordinator {
+	t.Helper()
+
+	c, err := coordinator.New(coordinator.Config{Store: kept, Book: book})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return c
+}
+
+// running is a server that listens on loopback, and can be stopped and started again on the same port.
+type running struct {
+	*Server
+
+	t       testing.TB
+	config  ServerConfig
+	address string
+	served  chan error
+}
+
+func serve(t testing.TB, config ServerConfig) *running {
+	t.Helper()
+
+	r := &running{t: t, config: config, address: "127.0.0.1:0"}
+	r.start()
+	t.Cleanup(r.kill)
+
+	return r
+}
+
+func (r *running) start(register ...func(*Server)) {
+	r.t.Helper()
+
+	var config net.ListenConfig
+
+	listener, err := config.Listen(context.Background(), "tcp", r.address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+
+	r.address = listener.Addr().String()
+	r.Server = NewServer(r.config)
+
+	for _, add := range register {
+		add(r.Server)
+	}
+
+	r.served = make(chan error, 1)
+
+	go func(s *Server) { r.served <- s.Serve(listener) }(r.Server)
+}
+
+// kill cuts all connections at once, as a crash does.
+func (r *running) kill() {
+	if r.served == nil {
+		return
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r.Stop(ctx)
+
+	if err := <-r.served; err != nil {
+		r.t.Errorf("Serve: %v", err)
+	}
+
+	r.served = nil
+}
+
+// dialTo returns a client of the servers, which believes key 1.
+func dialTo(t testing.TB, change func(*Config), servers ...*running) *Client {
+	t.Helper()
+
+	config := Config{Holder: holderID, Name: "test", Keys: []ed25519.PublicKey{publicKey(1)}, Timeout: 5 * time.Second}
+	for _, s := range servers {
+		config.URLs = append(config.URLs, "grpc://"+s.address)
+	}
+
+	if change != nil {
+		change(&config)
+	}
+
+	c, err := Dial(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+
+	return c
+}
+
+// begin makes the client call server i first.
+func (c *Client) begin(i int) { c.sticky.Store(int64(i)) }
+
+// calls makes batches with increasing seqs.
+type calls struct{ seq uint64 }
+
+func (n *calls) take(keys ...string) *ledger.Batch {
+	n.seq++
+
+	batch := &ledger.Batch{Holder: holderID, Name: "test", Seq: n.seq}
+	for _, key := range keys {
+		batch.Asks = append(batch.Asks, ledger.KeyAsk{Rule: "ten", Key: key, Ask: ledger.Ask{
+			Holder: holderID, Seq: n.seq, Takes: []int64{1},
+		}})
+	}
+
+	return batch
+}
+
+// eventually waits until a condition holds, and fails the test when it does not in time.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+
+	for !holds() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not in time: %s", what)
+		case <-poll.C:
+		}
+	}
+}
+
+// serveService starts a bare gRPC server with a CoordinatorService of the test's own.
+func serveService(t testing.TB, service leasewayv1.CoordinatorServiceServer) *running {
+	t.Helper()
+
+	r := &running{t: t, address: "127.0.0.1:0"}
+	r.start(func(s *Server) { leasewayv1.RegisterCoordinatorServiceServer(s, service) })
+	t.Cleanup(r.kill)
+
+	return r
+}
