@@ -54,12 +54,13 @@ func (v value) override(r *Rule) {
 	if !ok {
 		return
 	}
-	if _, twice := r.quotas[string(key)]; twice {
+	compact := Compact(string(key))
+	if _, twice := r.quotas[compact]; twice {
 		o.entries["key"].fail("the key "+quote(text)+" has an override already", "keep one of them")
 		return
 	}
 	r.Overrides[text] = override
-	r.quotas[string(key)] = q
+	r.quotas[compact] = q
 }
 
 // overrideKey reads the key of an override: its text as written, and the key that requests build.

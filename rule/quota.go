@@ -26,7 +26,7 @@ type Override struct {
 	LeaseTTL time.Duration
 }
 
-// Quota is what key may spend: the rule's own quota, or the override's. It does not allocate.
+// Quota is what key, as Compact gives it, may spend: the rule's own quota, or the override's. It does not allocate.
 func (r *Rule) Quota(key []byte) Quota {
 	if q, ok := r.quotas[string(key)]; ok {
 		return q

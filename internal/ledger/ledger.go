@@ -197,8 +197,9 @@ func (s *State) open(ask Ask) int {
 
 // leaseID makes an id that no other lease of the holder has: the store's time,
 // and a part of the seq to tell leases of one microsecond apart. It does not
-// repeat when an old ask comes again or when the ledger was lost.
-func leaseID(now int64, seq uint64) uint64 { return uint64(now)<<12 | seq&0xfff }
+// repeat when an old ask comes again or when the ledger was lost, and stays
+// below 2^53 until the year 2041.
+func leaseID(now int64, seq uint64) uint64 { return uint64(now)<<2 | seq&3 }
 
 // settle takes in what the holder spent and owes.
 func (s *State) settle(l *Lease, ask Ask) {

@@ -86,7 +86,7 @@ func replay(text string) (string, error) {
 		said []string // of the commands since the last dashes
 	)
 
-	tr := transcript{seen: map[uint64]uint64{}}
+	tr := transcript{seen: map[uint64]uint64{}, names: map[opened]string{}}
 	old := false // within what came last time, up to an empty line
 
 	for i, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {

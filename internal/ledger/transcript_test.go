@@ -26,7 +26,7 @@ const start = 1_800_000_000_000_000
 //	begin 1s      the store does not know the ledger, and lost data at 1s
 //	expire        time passes without an ask
 //
-// A lease id is written TIME#SEQ: when it was opened, and by which ask.
+// A lease is written TIME#SEQ: when it was opened, and by which ask.
 type transcript struct {
 	state ledger.State
 	saved ledger.State
@@ -34,7 +34,11 @@ type transcript struct {
 	terms ledger.Terms
 	rule  [3]int64          // limit, window, burst
 	seen  map[uint64]uint64 // the newest seq of each holder
+	names map[opened]string
 }
+
+// opened is a lease's identity: ids of two holders may be the same.
+type opened struct{ holder, id uint64 }
 
 // run does one command and returns the lines it says.
 func (tr *transcript) run(command string) ([]string, error) {
@@ -110,7 +114,7 @@ func (tr *transcript) ask(args []string) ([]string, error) {
 	err := each(args, map[string]func(string) error{
 		"holder": number(&a.Holder),
 		"seq":    number(&a.Seq),
-		"lease":  leaseID(&a.Lease),
+		"lease":  tr.lease(&a),
 		"spent":  number(&a.Spent),
 		"lag":    span(&a.Lag),
 		"debt":   number(&a.Debt),
@@ -125,6 +129,9 @@ func (tr *transcript) ask(args []string) ([]string, error) {
 	}
 
 	answer := tr.state.Apply(tr.now, tr.terms, a)
+	if lease := (opened{a.Holder, answer.Lease}); tr.names[lease] == "" && answer.Lease != 0 {
+		tr.names[lease] = fmt.Sprintf("%s#%d", duration(tr.now-start), a.Seq)
+	}
 
 	if a.Seq > tr.seen[a.Holder] {
 		err = tr.holds()
@@ -132,7 +139,7 @@ func (tr *transcript) ask(args []string) ([]string, error) {
 
 	tr.seen[a.Holder] = max(a.Seq, tr.seen[a.Holder])
 
-	return append([]string{describe(answer, a)}, tr.show()...), err
+	return append([]string{tr.describe(answer, a)}, tr.show()...), err
 }
 
 // holds checks the invariant that the whole protocol rests on, after every ask that is new.
@@ -148,12 +155,12 @@ func (tr *transcript) holds() error {
 }
 
 // describe says what an answer says.
-func describe(a ledger.Answer, ask ledger.Ask) string {
+func (tr *transcript) describe(a ledger.Answer, ask ledger.Ask) string {
 	if a.Status == ledger.Superseded {
 		return "answer: superseded"
 	}
 
-	parts := []string{fmt.Sprintf("answer: lease=%s G=%d S=%d D=%d, others hold %d", leaseName(a.Lease), a.Granted, a.Spent, a.Debt, a.Others)}
+	parts := []string{fmt.Sprintf("answer: lease=%s G=%d S=%d D=%d, others hold %d", tr.name(ask.Holder, a.Lease), a.Granted, a.Spent, a.Debt, a.Others)}
 
 	for i, cost := range ask.Takes {
 		verdict := "refused"
@@ -199,7 +206,7 @@ func (tr *transcript) show() []string {
 
 	for _, l := range s.Leases {
 		lines = append(lines, fmt.Sprintf("  holder %d: lease=%s G=%d S=%d D=%d, seq %d, until %s",
-			l.Holder, leaseName(l.ID), l.Granted, l.Spent, l.Debt, l.Seq, duration(l.Exp-start)))
+			l.Holder, tr.name(l.Holder, l.ID), l.Granted, l.Spent, l.Debt, l.Seq, duration(l.Exp-start)))
 	}
 
 	return lines
@@ -211,14 +218,6 @@ func micros(s string) (int64, error) {
 	d, err := time.ParseDuration(s)
 
 	return d.Microseconds(), err
-}
-
-func leaseName(id uint64) string {
-	if id == 0 {
-		return "none"
-	}
-
-	return fmt.Sprintf("%s#%d", duration(int64(id>>12)-start), id&0xfff)
 }
 
 // each hands the value of every NAME=VALUE to the setter of its name.
@@ -271,20 +270,25 @@ func span(to *int64) func(string) error {
 	}
 }
 
-func leaseID(to *uint64) func(string) error {
+// lease sets the lease of an ask whose holder stands before it.
+func (tr *transcript) lease(a *ledger.Ask) func(string) error {
 	return func(s string) error {
-		at, seq, _ := strings.Cut(s, "#")
+		for lease, name := range tr.names {
+			if name == s && lease.holder == a.Holder {
+				a.Lease = lease.id
 
-		opened, err := micros(at)
-		if err != nil {
-			return err
+				return nil
+			}
 		}
 
-		var n uint64
-
-		err = number(&n)(seq)
-		*to = uint64(start+opened)<<12 | n&0xfff
-
-		return err
+		return errors.New("no answer named that lease to this holder")
 	}
+}
+
+func (tr *transcript) name(holder, id uint64) string {
+	if id == 0 {
+		return "none"
+	}
+
+	return tr.names[opened{holder, id}]
 }

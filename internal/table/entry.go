@@ -1,12 +1,14 @@
 package table
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // Entry is one key of one rule: its lease, the requests that wait for it, and
@@ -39,6 +41,7 @@ type Entry struct {
 
 // entry returns the entry of key, made if need be.
 func (r *Rule) entry(key string) *Entry {
+	key = rule.Compact(key)
 	if e, ok := r.entries.Load(key); ok {
 		return e
 	}
@@ -48,7 +51,7 @@ func (r *Rule) entry(key string) *Entry {
 		return r.overflow(key)
 	}
 
-	e, loaded := r.entries.LoadOrStore(string([]byte(key)), r.newEntry(key))
+	e, loaded := r.entries.LoadOrStore(strings.Clone(key), r.newEntry(key))
 	if !loaded {
 		t.keys.Add(1)
 		t.wheel.add(e, t.clock.Now()+idleAfter)
@@ -74,7 +77,7 @@ func (r *Rule) overflow(key string) *Entry {
 }
 
 func (r *Rule) newEntry(key string) *Entry {
-	e := &Entry{rule: r, key: string([]byte(key))}
+	e := &Entry{rule: r, key: strings.Clone(key)}
 	e.refresh()
 
 	return e
