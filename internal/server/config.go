@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -26,6 +27,8 @@ type Config struct {
 	CoordinatorKeys      []string // public keys that their answers must be signed with
 	CoordinatorTokenFile string   // the token that they ask for
 	CoordinatorCA        string   // who may certify them; "" for the system's
+
+	Deadline time.Duration // how long a request waits for a coordinator
 
 	TLSCert     string
 	TLSKey      string
@@ -53,6 +56,7 @@ func (c *Config) flags() *pflag.FlagSet {
 	fs.StringSliceVar(&c.CoordinatorKeys, "coordinator-key", nil, "public `keys` that the coordinators sign with, such as ed25519:…")
 	fs.StringVar(&c.CoordinatorTokenFile, "coordinator-token-file", "", "`file` with the token that the coordinators ask for")
 	fs.StringVar(&c.CoordinatorCA, "coordinator-ca", "", "`file` with the certificates that vouch for the coordinators")
+	fs.DurationVar(&c.Deadline, "deadline", 20*time.Millisecond, "how long a request waits for a coordinator before onUnavailable decides")
 	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private key that signs answers (default: one in the data directory)")
 
 	fs.StringVar(&c.TLSCert, "tls-cert", "", "`file` with the certificate to serve with; replaced files take effect at once")
@@ -124,6 +128,10 @@ func (c *Config) validate() error {
 
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		errs = append(errs, usage("--log-format %q is neither text nor json", c.LogFormat))
+	}
+
+	if c.Deadline <= 0 || c.Deadline > time.Minute {
+		errs = append(errs, usage("--deadline %v is not between 1ns and 1m: requests wait for it, so write a few milliseconds", c.Deadline))
 	}
 
 	if (c.TLSCert == "") != (c.TLSKey == "") {

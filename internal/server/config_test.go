@@ -128,6 +128,7 @@ func TestWhatIsNoSettingIsRefusedWithTheFix(t *testing.T) {
 		{[]string{"--config", file(t, "listen: {")}, nil, []string{"line 1"}},
 		{nil, []string{"LEASEWAY_INSECURE=perhaps"}, []string{`LEASEWAY_INSECURE "perhaps" cannot be used: it is a bool`}},
 		{[]string{"--log-level", "loud", "--log-format", "xml"}, nil, []string{"--log-level", "--log-format"}},
+		{[]string{"--deadline", "0s"}, nil, []string{"--deadline 0s is not between"}},
 		{[]string{"--listen", "8080"}, nil, []string{`--listen "8080" is no address`}},
 		{off, nil, []string{"add --tls-cert and --tls-key and --token-file (or --tls-client-ca), or listen on 127.0.0.1, or"}},
 		{[]string{"--grpc-listen", ":81"}, nil, []string{"--grpc-listen :81 can be reached from other machines"}},

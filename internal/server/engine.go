@@ -68,7 +68,8 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 		return err
 	}
 
-	e.limiter, err = leaseway.Over(ctx, e.coordinator, leaseway.WithName(config.Name), leaseway.WithLogger(e.log))
+	e.limiter, err = leaseway.Over(ctx, e.coordinator,
+		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log), leaseway.WithInProcess())
 
 	return err
 }
@@ -90,30 +91,25 @@ func (e *engine) openRules(config *Config, book *coordinator.Book) error {
 	return err
 }
 
-// readiness is how to ask whether the engine can decide.
+// readiness is how to ask whether the engine can decide. Asking is cheap: anyone may, and as often as they like.
 func (e *engine) readiness() *readiness {
-	r := &readiness{limiter: e.limiter, holder: e.client != nil, store: func() string { return "" }}
-
 	if e.client != nil {
-		r.store = func() string {
+		return &readiness{unreachable: e.client.Unavailable, store: func() string {
 			if e.client.Stats().Mixed {
 				return "the coordinators have different stores: name only those of one with --coordinator"
 			}
 
 			return ""
-		}
-	}
-
-	if e.coordinator != nil {
-		watch := &storeWatch{counts: func() (answered, unanswered int64) {
-			stats := e.coordinator.Stats()
-
-			return stats.OK, stats.Unavailable
 		}}
-		r.store = func() string { return watch.fault(time.Now()) }
 	}
 
-	return r
+	watch := &storeWatch{counts: func() (answered, unanswered int64) {
+		stats := e.coordinator.Stats()
+
+		return stats.OK, stats.Unavailable
+	}}
+
+	return &readiness{unreachable: func() bool { return false }, store: func() string { return watch.fault(time.Now()) }}
 }
 
 // run does what goes on beside the requests, until ctx ends.

@@ -5,16 +5,13 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
-
-	"github.com/leaseway/leaseway"
 )
 
 // readiness says whether the server should be sent requests. It is asked, never told, but for draining.
 type readiness struct {
-	draining atomic.Bool
-	limiter  *leaseway.Limiter
-	holder   bool          // it leases from other coordinators
-	store    func() string // what is wrong with the store; "" for nothing
+	draining    atomic.Bool
+	unreachable func() bool   // no coordinator answers
+	store       func() string // what is wrong with the store; "" for nothing
 }
 
 // reasons are why the server is not ready; none when it is.
@@ -25,15 +22,8 @@ func (r *readiness) reasons() []string {
 		list = append(list, "draining: the server is stopping")
 	}
 
-	if r.holder {
-		stats := r.limiter.Stats()
-		if stats.Degraded {
-			list = append(list, "no coordinator answers: decisions follow onUnavailable")
-		}
-
-		if stats.Version == 0 {
-			list = append(list, "no rules were received yet")
-		}
+	if r.unreachable() {
+		list = append(list, "no coordinator answers: decisions follow onUnavailable")
 	}
 
 	if fault := r.store(); fault != "" {

@@ -24,7 +24,7 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 	}
 
 	e.limiter, err = leaseway.Over(ctx, e.client,
-		leaseway.WithName(config.Name), leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()))
+		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()))
 
 	return err
 }

@@ -84,13 +84,14 @@ func limiterCounts(limiter *leaseway.Limiter) source {
 
 		s.gauge("leases", "Leases that this process holds.", stats.Leases)
 		s.gauge("keys", "Keys that this process knows something about.", stats.Keys)
+		s.counter("keys_overflow_total", "Requests for keys that were not remembered because there were too many.", stats.Overflow)
 		s.gauge("holders", "Holders of the fleet that live, as last heard.", stats.Live)
 		s.gauge("rules_version", "Version of the rules in force.", int64(stats.Version))
 		s.gauge("degraded", "1 while no coordinator answers.", flag(stats.Degraded))
 		s.counter("calls_total", "Calls to a coordinator.", stats.Calls)
 		s.counter("asks_total", "Keys asked about in these calls.", stats.Asks)
 		s.counter("calls_failed_total", "Calls that failed.", stats.Failed)
-		s.counter("calls_late_total", "Calls that missed their deadline.", stats.Late)
+		s.counter("requests_late_total", "Requests whose answer did not come within the deadline.", stats.Late)
 		s.counter("recovered_panics_total", panicsHelp, stats.Panics, label{"in", "limiter"})
 	}
 }

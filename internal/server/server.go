@@ -52,6 +52,10 @@ func Run(ctx context.Context, config Config, logs io.Writer) error {
 		err = s.serve(ctx)
 	}
 
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil // asked to stop while it was still starting
+	}
+
 	return errors.Join(err, s.close())
 }
 

@@ -182,7 +182,6 @@ func TestHealthAndReadinessAndDescription(t *testing.T) {
 	}
 }
 
-// The reasons come one by one; the last server that is asked may be a stopping one.
 func TestReadinessSaysWhy(t *testing.T) {
 	r := start(t)
 
