@@ -117,6 +117,50 @@ func TestSnapshotKeepsEverything(t *testing.T) {
 	}
 }
 
+// Between the end of a lease and the next look at it, its record says that it
+// is held and nobody holds it.
+func TestSnapshotOfEndedLeases(t *testing.T) {
+	f := newFixture(t, Config{})
+	f.ask("ended", ledger.Ask{RaiseTo: 50, Takes: []int64{50}})
+	f.ask("ended and full", ledger.Ask{RaiseTo: 1})
+
+	f.now += 2_000_000
+
+	back := emptyStore()
+	if _, err := back.readSnapshot(bytes.NewReader(snapshotOf(t, f))); err != nil {
+		t.Fatal(err)
+	}
+
+	if s := back.Stats(); s.Keys != 1 || s.Held != 0 || s.Leases != 0 {
+		t.Errorf("%+v came back, want one ledger at rest", s)
+	}
+}
+
+// A store may be started again with room for fewer.
+func TestSnapshotOfMoreThanFit(t *testing.T) {
+	dir := t.TempDir()
+	f := filled(t, Config{Dir: dir})
+
+	if err := f.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+
+	again := newFixture(t, Config{Dir: dir, MaxKeys: 150})
+
+	s := again.Stats()
+	if s.Keys != 150 || s.Evicted != 50 || s.EvictedHeld != 0 || s.Leases != 100 {
+		t.Errorf("of 100 ledgers at rest and 100 held, with room for 150: %+v", s)
+	}
+
+	for id, state := range again.contents() {
+		for _, l := range state.Leases {
+			if l.Exp != noon+500_000+ledger.Guard {
+				t.Fatalf("%v: a lease ends at %d µs after noon", id, l.Exp-noon)
+			}
+		}
+	}
+}
+
 func TestEveryFlippedBitIsFound(t *testing.T) {
 	f := newFixture(t, Config{MaxKeys: 10})
 	f.take("take", 2)

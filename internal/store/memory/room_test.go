@@ -120,6 +120,113 @@ func TestIdleLedgersLeave(t *testing.T) {
 	}
 }
 
+func TestLedgerLeavesWhenItIsSeenFull(t *testing.T) {
+	f := newFixture(t, Config{})
+
+	f.take("taken", 1)
+	f.ask("leased", ledger.Ask{RaiseTo: 10})
+
+	f.now += 60_000_000
+	f.ask("taken", ledger.Ask{})
+	f.ask("leased", ledger.Ask{})
+
+	if s := f.Stats(); s != (Stats{}) {
+		t.Errorf("two ledgers were looked at when they were full: %+v, want nothing", s)
+	}
+}
+
+// A ledger that goes from rest to a lease and back, and from terms to terms,
+// must not leave references behind.
+func TestTermsFollowTheLedger(t *testing.T) {
+	f := newFixture(t, Config{})
+
+	f.take("k", 50)
+	f.ask("k", ledger.Ask{RaiseTo: 10})
+
+	if s := f.Stats(); s.Terms != 0 || s.Held != 1 {
+		t.Errorf("with a lease: %+v, want no terms of ledgers at rest", s)
+	}
+
+	f.now += 1_000_000
+	f.take("k", 1)
+
+	if s := f.Stats(); s.Terms != 1 || s.Held != 0 {
+		t.Errorf("after the lease: %+v, want one", s)
+	}
+
+	var result [1]store.Result
+
+	terms := minuteTerms(200)
+	terms.Version = 2
+	op := store.Op{Key: store.Key{Rule: "r", Key: "k"}, Terms: terms, Ask: ledger.Ask{Holder: 1, Seq: 1, Takes: []int64{1}}}
+	f.Apply(context.Background(), []store.Op{op}, result[:])
+
+	if s := f.Stats(); s.Terms != 1 {
+		t.Errorf("after a rule change: %+v, want one", s)
+	}
+}
+
+// Of two ops that meet on a ledger the later may have read the clock first.
+func TestTimeOfALedgerNeverStepsBack(t *testing.T) {
+	f := newFixture(t, Config{})
+	f.ask("k", ledger.Ask{RaiseTo: 80, Holder: 1})
+
+	var result store.Result
+
+	op := store.Op{Key: store.Key{Rule: "r", Key: "k"}, Terms: minuteTerms(100), Ask: ledger.Ask{Holder: 2, Seq: 9}}
+	f.apply(f.now-1_000_000, &op, &result)
+
+	f.now += 600_000
+
+	if a := f.ask("k", ledger.Ask{Holder: 3}); a.Others != 0 {
+		t.Errorf("a lease of 500 ms is there after 600 ms, with %d tokens", a.Others)
+	}
+
+	f.take("k2", 100)
+	op.Key.Key = "k2"
+	f.apply(f.now-1_000_000, &op, &result)
+
+	if want := int64(60_000_000); result.Answer.Level.Micros != want {
+		t.Errorf("an empty bucket is full in %d µs for an op that is late, want %d", result.Answer.Level.Micros, want)
+	}
+}
+
+// A long call reads the clock again now and then, and looks whether it is still wanted.
+func TestLongCallReadsTheClockAgain(t *testing.T) {
+	reads := 0
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	s, err := New(Config{Clock: func() int64 {
+		reads++
+
+		if reads == 2 {
+			cancel()
+		}
+
+		return noon
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background())
+
+	ops := make([]store.Op, 3*refresh)
+	for i := range ops {
+		ops[i] = store.Op{Key: store.Key{Rule: "r", Key: strconv.Itoa(i)}, Terms: minuteTerms(1), Ask: ledger.Ask{Holder: 1, Seq: 1, Takes: []int64{1}}}
+	}
+
+	results := make([]store.Result, len(ops))
+	s.Apply(ctx, ops, results)
+
+	for i, r := range results {
+		if late := i >= 2*refresh; late != (r.Err != nil) {
+			t.Fatalf("op %d of a call that was canceled after %d: %+v", i, 2*refresh, r)
+		}
+	}
+}
+
 // Ops alone must bring memory back: one hot key is all that goes on here.
 func TestOpsPushTheSweep(t *testing.T) {
 	f := newFixture(t, Config{})
@@ -180,20 +287,26 @@ func TestFullStoreEvicts(t *testing.T) {
 }
 
 func TestFullStoreDropsIdleFirst(t *testing.T) {
-	f := newFixture(t, Config{MaxKeys: 100}) // one shard
+	const maxKeys = sampleKeys // so few that all are looked at, and that the sweep does not come by
 
-	for i := range 50 {
+	f := newFixture(t, Config{MaxKeys: maxKeys})
+
+	for i := range maxKeys / 2 {
 		f.take(fmt.Sprint("idle ", i), 1)
 	}
 
 	f.now += 600_000
 
-	for i := range 100 {
+	for i := range maxKeys {
 		f.take(fmt.Sprint("busy ", i), 100)
 	}
 
-	if s := f.Stats(); s.Keys != 100 || s.Evicted != 0 {
-		t.Errorf("%+v, want 100 keys and none evicted: 50 were idle", s)
+	if f.shards[0].ops >= sweepEvery {
+		t.Fatal("the sweep came by, so this shows nothing")
+	}
+
+	if s := f.Stats(); s.Keys != maxKeys || s.Evicted != 0 {
+		t.Errorf("%+v, want %d keys and none evicted: half of them were idle", s, maxKeys)
 	}
 }
 
@@ -201,12 +314,15 @@ func TestFullStoreDropsIdleFirst(t *testing.T) {
 func TestEvictionIsCounted(t *testing.T) {
 	f := newFixture(t, Config{MaxKeys: 100})
 
-	for i := range 110 {
+	// One has a lease of a single token: nearest to full, and not to be touched.
+	f.ask("held", ledger.Ask{RaiseTo: 1})
+
+	for i := range 109 {
 		f.take(fmt.Sprint("over ", i), 100)
 	}
 
-	if s := f.Stats(); s.Keys != 100 || s.Evicted != 10 || s.EvictedOverLimit != 10 || s.EvictedHeld != 0 {
-		t.Errorf("of 110 empty buckets: %+v, want 10 evicted over limit", s)
+	if s := f.Stats(); s.Keys != 100 || s.Evicted != 10 || s.EvictedOverLimit != 10 || s.EvictedHeld != 0 || s.Held != 1 {
+		t.Errorf("of 109 empty buckets and a lease: %+v, want 10 evicted over limit", s)
 	}
 
 	f.now += 60_000_000

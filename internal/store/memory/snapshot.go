@@ -20,7 +20,7 @@ import (
 //	  rest    key id (128), tat µs, tat fraction, terms (32)
 //	  held    as rest, then the number of leases (32), then for each
 //	          holder, id, granted, spent, debt, exp, seq, taken
-//	  end     the number of rest and held entries
+//	  end     nothing
 //	CRC-32C (32) of all before it
 const (
 	snapshotMagic   = "LWLEDGER"
@@ -46,7 +46,6 @@ type snapshotWriter struct {
 	err   error
 	buf   []byte
 	terms map[ledger.Terms]uint32
-	count uint64
 }
 
 // writeSnapshot writes what the store has, which must be closed, as it is at now.
@@ -71,7 +70,6 @@ func (s *Store) writeSnapshot(ctx context.Context, file io.Writer, now int64) er
 	}
 
 	w.entry(entryEnd)
-	w.u64(w.count)
 	w.flush()
 
 	if w.err == nil {
@@ -106,8 +104,6 @@ func (w *snapshotWriter) shard(sh *shard, now int64) {
 		if r.held() {
 			sh.settle(i, now)
 		}
-
-		w.count++
 
 		if r.held() {
 			w.held(r.id, sh.held.at(r.index()))
