@@ -49,7 +49,7 @@ func TestAClientGetsWhatTheCoordinatorSays(t *testing.T) {
 		}
 	}
 
-	if a := answers.Keys[0].Answer; a.Taken != 1 || a.Granted != 5 || a.Lease == 0 || a.Seq != 1 || a.Terms.Bucket.Burst != 10 || a.Terms.TTL != 500_000 {
+	if a := answers.Keys[0].Answer; a.Taken != 1 || a.Granted != 5 || a.Lease == 0 || a.Seq != 1 || a.Terms.Bucket.Burst != 10 || a.Terms.TTL != 60_000_000 {
 		t.Errorf("answer %+v: want one taken and five leased of ten", a)
 	}
 

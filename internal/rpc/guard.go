@@ -15,10 +15,13 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
+// Admitter knows which bearer tokens are valid now: Tokens, or a file of them that is read again when it changes.
+type Admitter interface{ Allows(token string) bool }
+
 // guard is the interceptors in front of every call: it keeps out who bears no
 // token, and turns a panic into an outage of this one call.
 type guard struct {
-	tokens *Tokens
+	tokens Admitter
 	logger *slog.Logger
 	logged rarely
 

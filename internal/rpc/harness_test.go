@@ -30,7 +30,8 @@ var _ = [1]struct{}{}[MaxAsks-coordinator.MaxAsks+MaxKey-coordinator.MaxKey]
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const document = "rules: [{id: ten, keyBy: user, limit: 10, window: 1m}]"
+// document has long leases, so that no answer comes too late on a slow machine.
+const document = "rules: [{id: ten, keyBy: user, limit: 10, window: 1m, lease: {ttl: 1m}}]"
 
 // holderID is the incarnation of the tests' clients.
 const holderID = 7

@@ -114,7 +114,7 @@ func (r *replica) acquire(ctx context.Context, req *leasewayv1.AcquireRequest) (
 		return resp, nil
 	case errors.Is(ctx.Err(), context.Canceled):
 		return nil, context.Canceled
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, status.Code(err) == codes.DeadlineExceeded: // the server may notice first
 		r.late.Add(1)
 	}
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"time"
@@ -36,8 +37,8 @@ type ServerConfig struct {
 	Signer *Signer
 	// Decider answers CheckService; nil leaves the service out.
 	Decider Decider
-	// Tokens are those of which each call but a health check must bear one; nil lets everybody in.
-	Tokens *Tokens
+	// Tokens says whose bearer tokens are valid; each call but a health check must have one. nil lets everybody in.
+	Tokens Admitter
 	// TLS is the server's side of TLS; nil is plaintext.
 	TLS *tls.Config
 	// Logger hears of recovered panics; silent by default.
@@ -102,7 +103,11 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, implementation any) {
 func (s *Server) Serve(listener net.Listener) error {
 	s.SetServing(true)
 
-	return s.grpc.Serve(listener)
+	if err := s.grpc.Serve(listener); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+
+	return nil // stopped before it began
 }
 
 // SetServing says to health checks whether the server wants calls.
