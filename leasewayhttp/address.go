@@ -3,6 +3,7 @@ package leasewayhttp
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -44,15 +45,16 @@ func clientIP(r *http.Request, trusted []netip.Prefix) (ip netip.Addr, viaProxy 
 // furthestHop walks lines from the right through trusted hops. It reports false when it meets a hop it cannot read.
 func furthestHop(lines []string, trusted []netip.Prefix) (hop netip.Addr, ok bool) {
 	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest, more := lines[i], true; more; {
+	for _, line := range slices.Backward(lines) {
+		for rest, more := line, true; more; {
 			var entry string
 			rest, entry, more = cutLast(rest)
 			hop, ok = parseHop(strings.Trim(entry, " \t"))
 			if !ok || !isTrusted(trusted, hop) {
 				return hop, ok
 			}
-			if hops++; hops > maxHops {
+			hops++
+			if hops > maxHops {
 				return netip.Addr{}, false
 			}
 		}

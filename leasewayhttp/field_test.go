@@ -2,6 +2,7 @@ package leasewayhttp
 
 import (
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -123,7 +124,7 @@ func TestFieldsParse(t *testing.T) {
 		if got := param(limit, "r"); got != min(d.Remaining, 999_999_999_999_999) {
 			t.Fatalf("r is %d for %d", got, d.Remaining)
 		}
-		if got := w.Header().Get("X-RateLimit-Limit"); got != strconv.FormatInt(d.Limit, 10) {
+		if got := w.Header().Get("X-Ratelimit-Limit"); got != strconv.FormatInt(d.Limit, 10) {
 			t.Fatalf("X-RateLimit-Limit is %s for %d", got, d.Limit)
 		}
 		// The rate is the same, but where it cannot be said in whole seconds: q/w = quota/window.
@@ -195,17 +196,46 @@ func TestWholeSeconds(t *testing.T) {
 	}
 }
 
-func TestPoliciesAreBounded(t *testing.T) {
-	p := newPolicies()
-	for i := range 3 * maxPolicies {
+// Millions of overrides push each other out, and each is still told its own limit.
+func TestPoliciesOfManyOverrides(t *testing.T) {
+	p := policies{seed: maphash.MakeSeed()}
+	for i := range 10 * maxPolicies {
 		d := leaseway.Decision{Rule: "r", Limit: int64(i), Quota: int64(i), Window: time.Second}
 		if got, want := p.of(&d).field, fmt.Sprintf(`"r";q=%d;w=1`, i); got != want {
 			t.Fatalf("the policy is %s, want %s", got, want)
 		}
 	}
-	// More than a few: starting over must not become starting over every time.
-	if n := p.rendered.Size(); n > maxPolicies || n < maxPolicies/2 {
-		t.Errorf("%d policies are kept, want at most %d, and many of them", n, maxPolicies)
+}
+
+// Two policies that share a slot must not push each other out with every request.
+func TestPoliciesInUseAreRenderedOnce(t *testing.T) {
+	p := policies{seed: maphash.MakeSeed()}
+	one := leaseway.Decision{Rule: "one", Limit: 1, Quota: 1, Window: time.Second}
+	key := policyKey{rule: one.Rule, limit: 1, quota: 1, window: time.Second}
+	two, other := one, key
+	for two.Limit++; ; two.Limit++ {
+		if other.limit = two.Limit; p.slot(other) == p.slot(key) {
+			break
+		}
+	}
+	first, second := p.of(&one), p.of(&two)
+	for range 3 {
+		if p.of(&one) != first || p.of(&two) != second {
+			t.Fatal("a policy was rendered again")
+		}
+	}
+}
+
+// A hundred rules, more or less alike, find room beside each other.
+func TestPoliciesSpread(t *testing.T) {
+	p := policies{seed: maphash.MakeSeed()}
+	used := map[uint64]int{}
+	for i := range 100 {
+		used[p.slot(policyKey{rule: "rule-" + strconv.Itoa(i), limit: 100, quota: 100, window: time.Minute})]++
+		used[p.slot(policyKey{rule: "rule", limit: int64(i) * 100, quota: int64(i) * 100, window: time.Minute})]++
+	}
+	if len(used) < 150 {
+		t.Errorf("200 policies use %d slots of %d", len(used), maxPolicies)
 	}
 }
 
@@ -243,7 +273,7 @@ func TestResponsesShareNoValues(t *testing.T) {
 			t.Errorf("%s is %q", name, values)
 		}
 	}
-	if got := w.Header().Get("RateLimit-Policy"); got != `"search";q=100;w=60` {
+	if got := w.Header().Get("Ratelimit-Policy"); got != `"search";q=100;w=60` {
 		t.Errorf("RateLimit-Policy is %s", got)
 	}
 }

@@ -19,7 +19,9 @@ package leasewayhttp
 
 import (
 	"context"
+	"hash/maphash"
 	"net/http"
+	"slices"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/rule"
@@ -50,7 +52,7 @@ type Stats struct {
 func New(limiter *leaseway.Limiter, opts ...Option) *Middleware { return newMiddleware(limiter, opts) }
 
 func newMiddleware(limiter decider, opts []Option) *Middleware {
-	m := &Middleware{limiter: limiter, config: defaultConfig(), policies: newPolicies()}
+	m := &Middleware{limiter: limiter, config: defaultConfig(), policies: policies{seed: maphash.MakeSeed()}}
 	for _, opt := range opts {
 		opt.apply(&m.config)
 	}
@@ -80,12 +82,7 @@ func (m *Middleware) Stats() Stats { return Stats{Panics: m.panics.count.Load()}
 
 // isFree tells the requests that no rule is asked about.
 func (m *Middleware) isFree(r *http.Request) bool {
-	for _, path := range m.config.exempt {
-		if r.URL.Path == path {
-			return true
-		}
-	}
-	return r.Method == http.MethodOptions && isPreflight(r.Header)
+	return slices.Contains(m.config.exempt, r.URL.Path) || r.Method == http.MethodOptions && isPreflight(r.Header)
 }
 
 // decide returns the decision and the seconds of Retry-After, 0 for none, and puts the decision into the fields of h. After

@@ -95,7 +95,7 @@ func TestFieldsAreSetBeforeTheHandlerRuns(t *testing.T) {
 	ran := false
 	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		ran = true
-		if got := w.Header().Get("X-RateLimit-Remaining"); got != "149" {
+		if got := w.Header().Get("X-Ratelimit-Remaining"); got != "149" {
 			t.Errorf("X-RateLimit-Remaining is %q in the handler, want 149", got)
 		}
 	})).ServeHTTP(httptest.NewRecorder(), get("/"))
@@ -155,12 +155,12 @@ identity:
 	r.RemoteAddr = "10.0.0.2:4000"
 	r.Header.Set("X-Forwarded-For", "203.0.113.5")
 	r.Header.Set("X-User", "u1")
-	r.Header.Set("X-API-Key", "k1")
+	r.Header.Set("X-Api-Key", "k1")
 	v := &verdict{decision: allowed(), set: mustParse(t, document)}
 	serve(newMiddleware(v, []Option{WithTrustedProxies(netip.MustParsePrefix("10.0.0.0/8"))}), r)
 
 	got := v.last
-	if got.Method != "POST" || got.Host != "api.example.com" || got.Path != "/v1/a%2Fb//c" || got.Cost != 0 || got.Peek {
+	if got.Method != http.MethodPost || got.Host != "api.example.com" || got.Path != "/v1/a%2Fb//c" || got.Cost != 0 || got.Peek {
 		t.Errorf("the request is %+v", got)
 	}
 	if got.IP != netip.MustParseAddr("203.0.113.5") || got.User != "u1" || got.APIKey != "k1" {
@@ -221,7 +221,7 @@ func TestWithIdentityReplacesTheDocuments(t *testing.T) {
 	own := rule.Identity{APIKey: []rule.Credential{{Header: "x-token"}}, User: rule.UserSource{Header: "x-name", Trusted: true}}
 	r := get("/")
 	r.Header.Set("X-Token", "t")
-	r.Header.Set("X-API-Key", "k")
+	r.Header.Set("X-Api-Key", "k")
 	r.Header.Set("X-Name", "n")
 	serve(newMiddleware(v, []Option{WithIdentity(own)}), r)
 	if v.last.APIKey != "t" || v.last.User != "n" {
@@ -268,7 +268,7 @@ func TestPanicsAreLoggedNowAndThen(t *testing.T) {
 		m := newMiddleware(broken{}, []Option{WithLogger(slog.New(slog.NewTextHandler(&log, nil)))})
 		lines := func() int { return strings.Count(log.String(), "level=ERROR") }
 		r := get("/secret-path")
-		r.Header.Set("X-API-Key", "secret-key")
+		r.Header.Set("X-Api-Key", "secret-key")
 		for range 10 {
 			serve(m, r)
 		}
@@ -313,7 +313,7 @@ func TestCallersAtOnce(t *testing.T) {
 				r.Host = limit
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, r)
-				if got := w.Header().Get("RateLimit-Policy"); got != `"r";q=`+limit+`;w=1` {
+				if got := w.Header().Get("Ratelimit-Policy"); got != `"r";q=`+limit+`;w=1` {
 					t.Errorf("RateLimit-Policy is %s, want q=%s", got, limit)
 					return
 				}

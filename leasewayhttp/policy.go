@@ -1,11 +1,10 @@
 package leasewayhttp
 
 import (
+	"hash/maphash"
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"github.com/puzpuzpuz/xsync/v4"
 
 	"github.com/leaseway/leaseway"
 )
@@ -15,6 +14,7 @@ const maxInteger = 999_999_999_999_999
 
 // policy is what a rule's fields say for every request under the same quota, rendered once.
 type policy struct {
+	key   policyKey
 	limit string // X-RateLimit-Limit
 	field string // RateLimit-Policy: "id";q=100;w=60
 	left  string // the beginning of RateLimit: "id";r=
@@ -28,32 +28,42 @@ type policyKey struct {
 	window time.Duration
 }
 
-// policies remembers rendered policies. Overrides can be a million, so it holds maxPolicies at most and then starts over:
-// those in use are back after one request each.
+// policies remembers rendered policies, in pairs of slots. Overrides can be a million, so newer ones push older ones out: a
+// policy that is gone costs one rendering to have back. A map would cost each request more than all its digits.
 type policies struct {
-	rendered *xsync.Map[policyKey, *policy]
-	held     *atomic.Int64
+	seed  maphash.Seed
+	slots [maxPolicies]atomic.Pointer[policy]
 }
 
-const maxPolicies = 4096
-
-func newPolicies() policies {
-	return policies{rendered: xsync.NewMap[policyKey, *policy](), held: new(atomic.Int64)}
-}
+// maxPolicies is a power of two.
+const maxPolicies = 1024
 
 // of returns the policy of a decision that a rule matched.
-func (p policies) of(d *leaseway.Decision) *policy {
+func (p *policies) of(d *leaseway.Decision) *policy {
 	key := policyKey{rule: d.Rule, limit: d.Limit, quota: d.Quota, window: d.Window}
-	if known, ok := p.rendered.Load(key); ok {
-		return known
+	first := p.slot(key)
+	newest := p.slots[first].Load()
+	if newest != nil && newest.key == key {
+		return newest
 	}
-	if p.held.Add(1) > maxPolicies {
-		p.rendered.Clear()
-		p.held.Store(1)
+	if other := p.slots[first^1].Load(); other != nil && other.key == key {
+		return other
 	}
 	rendered := renderPolicy(key)
-	p.rendered.Store(key, rendered)
+	// Racing requests may lose each other's policy, and render it once more.
+	p.slots[first^1].Store(newest)
+	p.slots[first].Store(rendered)
 	return rendered
+}
+
+// slot is where to look first. Fields that differ by little must not land side by side, hence the multiplications by odd
+// constants of high weight (the golden ratio's, and two of splitmix64).
+func (p *policies) slot(key policyKey) uint64 {
+	h := maphash.String(p.seed, key.rule)
+	h ^= uint64(key.limit) * 0x9e3779b97f4a7c15
+	h ^= uint64(key.quota) * 0xbf58476d1ce4e5b9
+	h ^= uint64(key.window) * 0x94d049bb133111eb
+	return h >> 32 % maxPolicies
 }
 
 func renderPolicy(key policyKey) *policy {
@@ -65,6 +75,7 @@ func renderPolicy(key policyKey) *policy {
 		field = strconv.AppendInt(append(field, ";w="...), seconds, 10)
 	}
 	return &policy{
+		key:   key,
 		limit: strconv.FormatInt(max(key.limit, 0), 10),
 		field: string(field),
 		left:  string(append(name, ";r="...)),

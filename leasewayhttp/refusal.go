@@ -75,9 +75,10 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	// Numbers and valid strings always marshal; and a client that went away needs no body.
-	body, _ := json.Marshal(f.problem())
-	_, _ = w.Write(body)
+	// A problem always marshals, and a client that went away needs no body.
+	if body, err := json.Marshal(f.problem()); err == nil {
+		_, _ = w.Write(body)
+	}
 }
 
 // problem is the body of a refusal (RFC 9457). It names rules and never keys, some of which are secret.
@@ -145,7 +146,8 @@ func (f *refusal) detail() string {
 		text = append(text, " needs to know who is calling, and the request does not say. "+
 			"Waiting does not help: send the credential or the header that this API asks for."...)
 	case leaseway.ReasonUnavailable:
-		text = append(text, " cannot be checked at the moment, and lets nothing through until it can. It is not your doing: try again in "...)
+		text = append(text, " cannot be checked at the moment, and lets nothing through until it can. "+
+			"It is not your doing: try again in "...)
 		text = append(appendWords(text, f.retryAfter()), '.')
 	case leaseway.ReasonInvalid:
 		text = append(room[:0], "The request cannot be counted, since its cost is not a number of tokens. "+

@@ -94,7 +94,7 @@ func TestRefusals(t *testing.T) {
 			if got := h.Get("Cache-Control"); got != "no-store" {
 				t.Errorf("Cache-Control %q", got)
 			}
-			if limit := h.Get("RateLimit"); strings.Contains(limit, ";t=") != (c.retryAfter != "" && c.decision.Rule != "") {
+			if limit := h.Get("Ratelimit"); strings.Contains(limit, ";t=") != (c.retryAfter != "" && c.decision.Rule != "") {
 				t.Errorf("RateLimit %q beside Retry-After %q", limit, c.retryAfter)
 			}
 			checkProblem(t, w, map[string]any{
@@ -200,7 +200,7 @@ func TestRetryAfterIsTheSameEverywhere(t *testing.T) {
 	for range 50 {
 		w := serve(newMiddleware(&verdict{decision: d}, nil), get("/"))
 		after := w.Header().Get("Retry-After")
-		if got, want := w.Header().Get("RateLimit"), `"search";r=0;t=`+after; got != want {
+		if got, want := w.Header().Get("Ratelimit"), `"search";r=0;t=`+after; got != want {
 			t.Fatalf("RateLimit %s, want %s", got, want)
 		}
 		seconds, err := strconv.Atoi(after)
@@ -238,10 +238,10 @@ func TestRefusalForgetsTheOtherResponse(t *testing.T) {
 	w.Header().Set("Content-Length", "7")
 	w.Header().Set("Cache-Control", "max-age=60")
 	w.Header().Set("ETag", `"x"`)
-	w.Header().Set("X-Request-Id", "kept")
+	w.Header().Set("X-Trace", "kept")
 	m.Handler(http.NotFoundHandler()).ServeHTTP(w, get("/"))
 	for name, want := range map[string]string{
-		"Content-Encoding": "", "Content-Length": "", "ETag": "", "Cache-Control": "no-store", "X-Request-Id": "kept",
+		"Content-Encoding": "", "Content-Length": "", "ETag": "", "Cache-Control": "no-store", "X-Trace": "kept",
 	} {
 		if got := w.Header().Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -253,7 +253,7 @@ func TestRefusalForgetsTheOtherResponse(t *testing.T) {
 func TestRefusalsDoNotShowKeys(t *testing.T) {
 	r := get("/hush-path?token=hush")
 	r.RemoteAddr = "203.0.113.77:4000"
-	r.Header.Set("X-API-Key", "hush-key")
+	r.Header.Set("X-Api-Key", "hush-key")
 	r.Header.Set("Authorization", "Bearer hush-token")
 	r.Header.Set("X-User", "hush-user")
 	identity := rule.Identity{APIKey: []rule.Credential{{Header: "X-Api-Key"}}, User: rule.UserSource{Header: "X-User", Trusted: true}}

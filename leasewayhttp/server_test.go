@@ -38,7 +38,6 @@ func fetch(t *testing.T, s *httptest.Server, path string) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }
 
@@ -72,10 +71,11 @@ func TestFlushedFieldsArriveBeforeTheEnd(t *testing.T) {
 				_, _ = io.WriteString(w, "two\n")
 			}, start)
 			resp := fetch(t, s, "/")
+			defer resp.Body.Close()
 			if resp.Proto != name {
 				t.Errorf("the protocol is %s", resp.Proto)
 			}
-			if got := resp.Header.Get("RateLimit"); !strings.HasPrefix(got, `"search";r=149;`) {
+			if got := resp.Header.Get("Ratelimit"); !strings.HasPrefix(got, `"search";r=149;`) {
 				t.Errorf("RateLimit is %q", got)
 			}
 			body := bufio.NewReader(resp.Body)
@@ -120,6 +120,7 @@ func TestHandlersCanHijackAndUpgrade(t *testing.T) {
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("%v, %v", resp, err)
 	}
+	defer resp.Body.Close()
 	fmt.Fprint(conn, "hello\n")
 	if line, err := in.ReadString('\n'); line != "echo hello\n" {
 		t.Errorf("%q, %v", line, err)
@@ -140,11 +141,12 @@ func TestFilesAreSentThroughReadFrom(t *testing.T) {
 		http.ServeFile(w, r, name)
 	}, (*httptest.Server).Start)
 	resp := fetch(t, s, "/")
+	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
 	if err != nil || !bytes.Equal(got, content) {
 		t.Errorf("%d bytes of %d arrived: %v", len(got), len(content), err)
 	}
-	if resp.Header.Get("RateLimit") == "" {
+	if resp.Header.Get("Ratelimit") == "" {
 		t.Error("no RateLimit")
 	}
 }
@@ -164,7 +166,9 @@ func TestResponseControllerWorks(t *testing.T) {
 			}
 		}
 	}, (*httptest.Server).Start)
-	if resp := fetch(t, s, "/"); resp.StatusCode != http.StatusOK {
+	resp := fetch(t, s, "/")
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
 		t.Errorf("status %d", resp.StatusCode)
 	}
 }
