@@ -23,16 +23,16 @@ func one(limit string) string {
 	return "rules: [{id: a, limit: " + limit + ", window: 1s}, {id: b, limit: 5, window: 1s}]"
 }
 
-func applied(t testing.TB, b *coordinator.Book, text string) uint64 {
-	t.Helper()
+func applied(tb testing.TB, b *coordinator.Book, text string) uint64 {
+	tb.Helper()
 
-	version, err := b.Apply(parse(t, text))
+	version, err := b.Apply(parse(tb, text))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	if got := b.Current().Version; got != version {
-		t.Fatalf("version %d is in force, Apply said %d", got, version)
+		tb.Fatalf("version %d is in force, Apply said %d", got, version)
 	}
 
 	return version

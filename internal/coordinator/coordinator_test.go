@@ -33,31 +33,31 @@ rules:
   - {id: closed, keyBy: user, block: true}
 `
 
-func parse(t testing.TB, text string) *rule.Set {
-	t.Helper()
+func parse(tb testing.TB, text string) *rule.Set {
+	tb.Helper()
 
 	set, err := rule.Parse("test", []byte(text))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return set
 }
 
 // start returns a coordinator over a memory store, with the rules of document in force.
-func start(t testing.TB, wrap func(store.Store) store.Store) (*coordinator.Coordinator, *coordinator.Book) {
-	t.Helper()
+func start(tb testing.TB, wrap func(store.Store) store.Store) (*coordinator.Coordinator, *coordinator.Book) {
+	tb.Helper()
 
 	kept, err := memory.New(memory.Config{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
-	t.Cleanup(func() { _ = kept.Close(context.Background()) })
+	tb.Cleanup(func() { _ = kept.Close(context.Background()) })
 
 	book := coordinator.NewBook(nil)
-	if _, err := book.Apply(parse(t, document)); err != nil {
-		t.Fatal(err)
+	if _, err := book.Apply(parse(tb, document)); err != nil {
+		tb.Fatal(err)
 	}
 
 	var over store.Store = kept
@@ -67,7 +67,7 @@ func start(t testing.TB, wrap func(store.Store) store.Store) (*coordinator.Coord
 
 	c, err := coordinator.New(coordinator.Config{Store: over, Book: book})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return c, book
@@ -77,12 +77,12 @@ func take(ruleID, key string, costs ...int64) ledger.KeyAsk {
 	return ledger.KeyAsk{Rule: ruleID, Key: key, Ask: ledger.Ask{Takes: costs}}
 }
 
-func acquire(t testing.TB, c *coordinator.Coordinator, batch *ledger.Batch) *ledger.Answers {
-	t.Helper()
+func acquire(tb testing.TB, c *coordinator.Coordinator, batch *ledger.Batch) *ledger.Answers {
+	tb.Helper()
 
-	answers, err := c.Acquire(t.Context(), batch)
+	answers, err := c.Acquire(tb.Context(), batch)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return answers

@@ -28,8 +28,8 @@ type presence struct {
 	seen map[uint64]time.Time // incarnation to last ask
 }
 
-func newPresence(store store.Store, clock func() time.Time) *presence {
-	p := &presence{store: store, clock: clock, seen: map[uint64]time.Time{}}
+func newPresence(kept store.Store, clock func() time.Time) *presence {
+	p := &presence{store: kept, clock: clock, seen: map[uint64]time.Time{}}
 	p.live.Store(1)
 
 	return p

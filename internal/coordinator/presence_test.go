@@ -45,7 +45,9 @@ func TestInventedHoldersAreBounded(t *testing.T) {
 		t.Errorf("%d remembered after they went silent", len(p.seen))
 	}
 
-	if p.see(t.Context(), 1); c.told != maxPresent+1 {
+	p.see(t.Context(), 1)
+
+	if c.told != maxPresent+1 {
 		t.Errorf("%d told: a holder that comes back is a new sight", c.told)
 	}
 }

@@ -43,7 +43,7 @@ func check(answers *ledger.Answers, newest uint64, took time.Duration) *refusal 
 	}
 
 	if answers.Version < newest {
-		return &refusal{CauseOlderRules, fmt.Errorf("it was made under rules of version %d, and this holder has seen %d", answers.Version, newest)}
+		return &refusal{CauseOlderRules, fmt.Errorf("it was made under rules of version %d, after those of %d", answers.Version, newest)}
 	}
 
 	ttl := int64(0)
@@ -52,7 +52,9 @@ func check(answers *ledger.Answers, newest uint64, took time.Duration) *refusal 
 	}
 
 	if ttl > 0 && took.Microseconds() >= ttl {
-		return &refusal{CauseExpired, fmt.Errorf("it came after %v, when its leases of %v had ended", took, time.Duration(ttl)*time.Microsecond)}
+		lived := time.Duration(ttl) * time.Microsecond
+
+		return &refusal{CauseExpired, fmt.Errorf("it came after %v, when its leases of %v had ended", took, lived)}
 	}
 
 	return nil

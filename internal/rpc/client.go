@@ -67,7 +67,7 @@ type Client struct {
 
 	// The survey of the stores; see survey.
 	surveyed atomic.Int64
-	closing  context.Context
+	closing  context.Context //nolint:containedctx // it is the client's life, which surveys end with
 	close    context.CancelFunc
 	mu       sync.Mutex // held to start a survey, or to end the last
 	surveys  sync.WaitGroup
@@ -227,7 +227,8 @@ func (c *Client) encode(batch *ledger.Batch) (*leasewayv1.AcquireRequest, error)
 	}
 
 	if len(batch.Asks) > MaxAsks || size > MaxBatchBytes {
-		return nil, fmt.Errorf("rpc: the batch has %d asks in about %d bytes (send at most %d in %d bytes)", len(batch.Asks), size, MaxAsks, MaxBatchBytes)
+		return nil, fmt.Errorf("rpc: the batch has %d asks in about %d bytes (send at most %d in %d bytes)",
+			len(batch.Asks), size, MaxAsks, MaxBatchBytes)
 	}
 
 	return encodeBatch(batch), nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,12 +17,12 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-func acquire(t testing.TB, c *Client, batch *ledger.Batch) *ledger.Answers {
-	t.Helper()
+func acquire(tb testing.TB, c *Client, batch *ledger.Batch) *ledger.Answers {
+	tb.Helper()
 
-	answers, err := c.Acquire(t.Context(), batch)
+	answers, err := c.Acquire(tb.Context(), batch)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return answers
@@ -283,7 +284,7 @@ func TestBatchesThatServersRefuseAreNotSent(t *testing.T) {
 	large := (&calls{}).take(slices.Repeat([]string{strings.Repeat("k", MaxKey)}, MaxBatchBytes/MaxKey)...)
 
 	for name, batch := range map[string]*ledger.Batch{"many": many, "large": large} {
-		if _, err := c.Acquire(t.Context(), batch); err == nil || !strings.Contains(err.Error(), fmt.Sprint(MaxBatchBytes)) {
+		if _, err := c.Acquire(t.Context(), batch); err == nil || !strings.Contains(err.Error(), strconv.Itoa(MaxBatchBytes)) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -295,7 +296,7 @@ func TestBatchesThatServersRefuseAreNotSent(t *testing.T) {
 	large.Asks = large.Asks[1:] // as large as may be
 
 	for i := range large.Asks {
-		large.Asks[i].Key = fmt.Sprint(i) + large.Asks[i].Key[4:]
+		large.Asks[i].Key = strconv.Itoa(i) + large.Asks[i].Key[4:]
 	}
 
 	if answers := acquire(t, c, large); len(answers.Keys) != MaxBatchBytes/MaxKey-1 {

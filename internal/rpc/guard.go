@@ -83,7 +83,8 @@ func (g *guard) admit(ctx context.Context, method string) error {
 
 	g.rejected.Add(1)
 
-	return because(codes.Unauthenticated, reasonToken, "no valid bearer token (send one of the server's token file as authorization: Bearer TOKEN)")
+	return because(codes.Unauthenticated, reasonToken,
+		"no valid bearer token (send one of the server's token file as authorization: Bearer TOKEN)")
 }
 
 // recovered counts a panic and returns what the caller gets: UNAVAILABLE, since

@@ -28,7 +28,7 @@ type coordinatorHandler struct {
 
 	coordinator Coordinator
 	signer      *Signer
-	stopping    context.Context // ends when watchers should go elsewhere
+	stopping    context.Context //nolint:containedctx // it is the server's life: watchers go elsewhere when it ends
 	stop        context.CancelFunc
 
 	mu    sync.Mutex
@@ -74,7 +74,9 @@ func (h *coordinatorHandler) Acquire(ctx context.Context, req *leasewayv1.Acquir
 }
 
 // WatchRules streams the rules until the caller goes or the server stops.
-func (h *coordinatorHandler) WatchRules(req *leasewayv1.WatchRulesRequest, stream grpc.ServerStreamingServer[leasewayv1.WatchRulesResponse]) error {
+func (h *coordinatorHandler) WatchRules(
+	req *leasewayv1.WatchRulesRequest, stream grpc.ServerStreamingServer[leasewayv1.WatchRulesResponse],
+) error {
 	if len(req.GetName()) > maxName {
 		return (&fault{"name", "has more than 256 bytes; send a shorter one"}).status()
 	}

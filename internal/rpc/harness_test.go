@@ -36,12 +36,12 @@ const document = "rules: [{id: ten, keyBy: user, limit: 10, window: 1m, lease: {
 // holderID is the incarnation of the tests' clients.
 const holderID = 7
 
-func parse(t testing.TB, text string) *rule.Set {
-	t.Helper()
+func parse(tb testing.TB, text string) *rule.Set {
+	tb.Helper()
 
 	set, err := rule.Parse("test", []byte(text))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return set
@@ -57,8 +57,8 @@ func privateKey(n byte) ed25519.PrivateKey {
 
 func publicKey(n byte) ed25519.PublicKey { return privateKey(n).Public().(ed25519.PublicKey) }
 
-func signer(t testing.TB, keys ...byte) *Signer {
-	t.Helper()
+func signer(tb testing.TB, keys ...byte) *Signer {
+	tb.Helper()
 
 	private := make([]ed25519.PrivateKey, len(keys))
 	for i, n := range keys {
@@ -67,42 +67,42 @@ func signer(t testing.TB, keys ...byte) *Signer {
 
 	s, err := NewSigner(private...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return s
 }
 
-func newStore(t testing.TB) store.Store {
-	t.Helper()
+func newStore(tb testing.TB) store.Store {
+	tb.Helper()
 
 	kept, err := memory.New(memory.Config{})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
-	t.Cleanup(func() { _ = kept.Close(context.Background()) })
+	tb.Cleanup(func() { _ = kept.Close(context.Background()) })
 
 	return kept
 }
 
-func newBook(t testing.TB) *coordinator.Book {
-	t.Helper()
+func newBook(tb testing.TB) *coordinator.Book {
+	tb.Helper()
 
 	book := coordinator.NewBook(nil)
-	if _, err := book.Apply(parse(t, document)); err != nil {
-		t.Fatal(err)
+	if _, err := book.Apply(parse(tb, document)); err != nil {
+		tb.Fatal(err)
 	}
 
 	return book
 }
 
-func newCoordinator(t testing.TB, kept store.Store, book *coordinator.Book) *coordinator.Coordinator {
-	t.Helper()
+func newCoordinator(tb testing.TB, kept store.Store, book *coordinator.Book) *coordinator.Coordinator {
+	tb.Helper()
 
 	c, err := coordinator.New(coordinator.Config{Store: kept, Book: book})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return c
@@ -118,12 +118,12 @@ type running struct {
 	served  chan error
 }
 
-func serve(t testing.TB, config ServerConfig) *running {
-	t.Helper()
+func serve(tb testing.TB, config ServerConfig) *running {
+	tb.Helper()
 
-	r := &running{t: t, config: config, address: "127.0.0.1:0"}
+	r := &running{t: tb, config: config, address: "127.0.0.1:0"}
 	r.start()
-	t.Cleanup(r.kill)
+	tb.Cleanup(r.kill)
 
 	return r
 }
@@ -168,8 +168,8 @@ func (r *running) kill() {
 }
 
 // dialTo returns a client of the servers, which believes key 1.
-func dialTo(t testing.TB, change func(*Config), servers ...*running) *Client {
-	t.Helper()
+func dialTo(tb testing.TB, change func(*Config), servers ...*running) *Client {
+	tb.Helper()
 
 	config := Config{Holder: holderID, Name: "test", Keys: []ed25519.PublicKey{publicKey(1)}, Timeout: 5 * time.Second}
 	for _, s := range servers {
@@ -182,12 +182,12 @@ func dialTo(t testing.TB, change func(*Config), servers ...*running) *Client {
 
 	c, err := Dial(config)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := c.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 
@@ -214,8 +214,8 @@ func (n *calls) take(keys ...string) *ledger.Batch {
 }
 
 // eventually waits until a condition holds, and fails the test when it does not in time.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
+func eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
 
 	deadline := time.NewTimer(20 * time.Second)
 	defer deadline.Stop()
@@ -226,19 +226,19 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-deadline.C:
-			t.Fatalf("not in time: %s", what)
+			tb.Fatalf("not in time: %s", what)
 		case <-poll.C:
 		}
 	}
 }
 
 // serveService starts a bare gRPC server with a CoordinatorService of the test's own.
-func serveService(t testing.TB, service leasewayv1.CoordinatorServiceServer) *running {
-	t.Helper()
+func serveService(tb testing.TB, service leasewayv1.CoordinatorServiceServer) *running {
+	tb.Helper()
 
-	r := &running{t: t, address: "127.0.0.1:0"}
+	r := &running{t: tb, address: "127.0.0.1:0"}
 	r.start(func(s *Server) { leasewayv1.RegisterCoordinatorServiceServer(s, service) })
-	t.Cleanup(r.kill)
+	tb.Cleanup(r.kill)
 
 	return r
 }

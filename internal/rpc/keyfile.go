@@ -24,7 +24,7 @@ const (
 // private keys, of which the first signs. A file that others may read is used,
 // with a warning to logger.
 func LoadSigner(path string, logger *slog.Logger) (*Signer, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, fmt.Errorf("rpc: signing key file: %w", err)
 	}
@@ -36,7 +36,8 @@ func LoadSigner(path string, logger *slog.Logger) (*Signer, error) {
 	}
 
 	if mode := info.Mode().Perm(); mode&^keyMode != 0 && logger != nil {
-		logger.Warn("others than its owner may use the signing key file; run chmod 600 on it", "path", path, "mode", fmt.Sprintf("%04o", mode))
+		logger.Warn("others than its owner may use the signing key file; run chmod 600 on it",
+			"path", path, "mode", fmt.Sprintf("%04o", mode))
 	}
 
 	text, err := readSecret(f)
@@ -65,7 +66,7 @@ func GenerateKeyFile(path string) (ed25519.PublicKey, error) {
 		return nil, fmt.Errorf("rpc: generate a signing key: %w", err)
 	}
 
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, keyMode)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, keyMode) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, fmt.Errorf("rpc: write the signing key: %w", err)
 	}
@@ -99,7 +100,8 @@ func parsePrivateKeys(text []byte) ([]ed25519.PrivateKey, error) {
 		}
 
 		if block.Type != privateBlock {
-			return nil, fmt.Errorf("PEM block %d is a %q (a PKCS #8 %q is needed, as openssl genpkey -algorithm ed25519 writes it)", n, block.Type, privateBlock)
+			return nil, fmt.Errorf("PEM block %d is a %q (a PKCS #8 %q is needed, as openssl genpkey -algorithm ed25519 writes it)",
+				n, block.Type, privateBlock)
 		}
 
 		parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)

@@ -23,9 +23,9 @@ const (
 	CauseExpired
 	// CauseOtherStore: it comes from another store than the rest, with both alive.
 	CauseOtherStore
-
-	causes = int(CauseOtherStore) + 1
 )
+
+const causes = int(CauseOtherStore) + 1
 
 // String returns the cause's name in metrics.
 func (c Cause) String() string {

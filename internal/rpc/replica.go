@@ -44,7 +44,8 @@ type replica struct {
 // dial prepares a replica and begins to connect; it does not wait.
 func dial(address address, config *Config) (*replica, error) {
 	if !address.tls && !config.Insecure && !address.loopback() {
-		return nil, fmt.Errorf("%s is plaintext over a network (write grpcs:// and give the server a certificate, or allow insecure connections)", address.url)
+		return nil, fmt.Errorf("%s is plaintext over a network "+
+			"(write grpcs:// and give the server a certificate, or allow insecure connections)", address.url)
 	}
 
 	secure := insecure.NewCredentials()
@@ -70,7 +71,8 @@ func dial(address address, config *Config) (*replica, error) {
 			MinConnectTimeout: maxReconnect,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: clientPingAfter, Timeout: clientPingTimeout, PermitWithoutStream: true}),
-		grpc.WithDefaultCallOptions(grpc.WaitForReady(false), grpc.MaxCallSendMsgSize(MaxBatchBytes), grpc.MaxCallRecvMsgSize(maxRulesBytes)),
+		grpc.WithDefaultCallOptions(
+			grpc.WaitForReady(false), grpc.MaxCallSendMsgSize(MaxBatchBytes), grpc.MaxCallRecvMsgSize(maxRulesBytes)),
 	}
 
 	if config.Token != "" {

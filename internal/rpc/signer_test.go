@@ -17,8 +17,8 @@ import (
 	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
 )
 
-func trusting(t testing.TB, keys ...byte) trust {
-	t.Helper()
+func trusting(tb testing.TB, keys ...byte) trust {
+	tb.Helper()
 
 	public := make([]ed25519.PublicKey, len(keys))
 	for i, n := range keys {
@@ -27,18 +27,18 @@ func trusting(t testing.TB, keys ...byte) trust {
 
 	got, err := newTrust(public, len(keys) == 0)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return got
 }
 
-func seal(t testing.TB, s *Signer, context string) *leasewayv1.Envelope {
-	t.Helper()
+func seal(tb testing.TB, s *Signer, context string) *leasewayv1.Envelope {
+	tb.Helper()
 
 	env, err := s.seal(context, fine())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return env
@@ -180,12 +180,12 @@ func TestAKeyFileMayHoldSeveralKeys(t *testing.T) {
 	}
 }
 
-func pkcs8(t testing.TB, key any) []byte {
-	t.Helper()
+func pkcs8(tb testing.TB, key any) []byte {
+	tb.Helper()
 
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 
 	return der
@@ -223,7 +223,7 @@ func TestBadKeyFilesSayWhatIsWrong(t *testing.T) {
 
 func unwrapAll(err error) error {
 	for {
-		inner, ok := err.(interface{ Unwrap() error }) //nolint:errorlint // it walks the chain
+		inner, ok := err.(interface{ Unwrap() error })
 		if !ok || os.IsNotExist(err) {
 			return err
 		}

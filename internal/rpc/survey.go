@@ -85,7 +85,8 @@ func (c *Client) storeOf(ctx context.Context, r *replica) (uint64, error) {
 	}
 
 	// Batches without asks touch no ledger, so their seqs may be any that no other answer has.
-	batch := &ledger.Batch{Holder: c.config.Holder, Name: c.config.Name, Seq: maxNumber/2 + rand.Uint64N(maxNumber/2), Version: c.newest.Load()}
+	seq := maxNumber/2 + rand.Uint64N(maxNumber/2)
+	batch := &ledger.Batch{Holder: c.config.Holder, Name: c.config.Name, Seq: seq, Version: c.newest.Load()}
 
 	answers, err := c.ask(ctx, call{r, probe, true, encodeBatch(batch), batch})
 	if err != nil {

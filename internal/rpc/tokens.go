@@ -19,7 +19,7 @@ type Tokens struct{ hashes [][sha256.Size]byte }
 
 // LoadTokens reads a token file; see ParseTokens.
 func LoadTokens(path string) (*Tokens, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, fmt.Errorf("rpc: token file: %w", err)
 	}
@@ -53,7 +53,8 @@ func ParseTokens(text []byte) (*Tokens, error) {
 		}
 
 		if len(token) < minToken || len(token) > maxToken {
-			return nil, fmt.Errorf("line %d: the token has %d bytes (use %d to %d, such as openssl rand -hex 32)", n, len(token), minToken, maxToken)
+			return nil, fmt.Errorf("line %d: the token has %d bytes (use %d to %d, such as openssl rand -hex 32)",
+				n, len(token), minToken, maxToken)
 		}
 
 		t.hashes = append(t.hashes, sha256.Sum256(token))

@@ -26,7 +26,8 @@ func newTrust(keys []ed25519.PublicKey, unsigned bool) (trust, error) {
 
 	for i, key := range keys {
 		if len(key) != ed25519.PublicKeySize {
-			return trust{}, fmt.Errorf("rpc: Config.Keys[%d] has %d bytes, an Ed25519 public key has %d", i, len(key), ed25519.PublicKeySize)
+			return trust{}, fmt.Errorf("rpc: Config.Keys[%d] has %d bytes, an Ed25519 public key has %d",
+				i, len(key), ed25519.PublicKeySize)
 		}
 
 		t.keys[string(keyID(key))] = key
@@ -48,7 +49,8 @@ func (t trust) open(context string, env *leasewayv1.Envelope, msg proto.Message)
 		case len(env.GetSignature()) == 0:
 			return &refusal{CauseSignature, errors.New("it is not signed (start the coordinator with a signing key)")}
 		case !known:
-			return &refusal{CauseKey, fmt.Errorf("it is signed by key %x, which is not pinned (pin the coordinator's public key)", shortID(env.GetKeyId()))}
+			return &refusal{CauseKey, fmt.Errorf("it is signed by key %x, which is not pinned (pin the coordinator's public key)",
+				shortID(env.GetKeyId()))}
 		case !ed25519.Verify(key, append([]byte(context), env.GetBody()...), env.GetSignature()):
 			return &refusal{CauseSignature, errors.New("its signature is wrong")}
 		}

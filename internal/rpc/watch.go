@@ -128,14 +128,13 @@ func (w *watch) take(r *replica, msg *leasewayv1.WatchRulesResponse) error {
 	w.known = rules.GetVersion()
 
 	if err != nil {
-		c.rarely("the rules of a coordinator cannot be read", r, c.refuse(r, &refusal{CauseMalformed, err}))
-
-		return nil
+		err = c.refuse(r, &refusal{CauseMalformed, err})
+	} else {
+		c.learn(w.known)
+		err = w.apply(set)
 	}
 
-	c.learn(w.known)
-
-	if err := w.apply(set); err != nil {
+	if err != nil {
 		c.rarely("the rules of a coordinator were not taken", r, err)
 	}
 

@@ -245,8 +245,6 @@ func TestRulesThatAreNotBelieved(t *testing.T) {
 		"a document unnumberd": {CauseMalformed, rulesOf(t, signer(t, 1), 9, []byte(document))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-
 			c2 := dialTo(t, nil, serveService(t, scripted{send: []*leasewayv1.WatchRulesResponse{c.msg}}))
 			w := watchFrom(t, c2, 5)
 
