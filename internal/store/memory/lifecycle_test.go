@@ -152,6 +152,10 @@ func TestSnapshotOfMoreThanFit(t *testing.T) {
 		t.Errorf("of 100 ledgers at rest and 100 held, with room for 150: %+v", s)
 	}
 
+	if s.EvictedOverLimit > 5 { // it is the last to go
+		t.Errorf("of one empty bucket %d were evicted", s.EvictedOverLimit)
+	}
+
 	for id, state := range again.contents() {
 		for _, l := range state.Leases {
 			if l.Exp != noon+500_000+ledger.Guard {
@@ -391,7 +395,7 @@ func TestFailedSnapshotIsALoss(t *testing.T) {
 	}
 
 	later := newFixture(t, Config{Dir: dir})
-	if later.ID() == id || later.loss == 0 || later.take("k", 1) {
+	if later.ID() == id || later.loss != noon+1000 || later.take("k", 1) {
 		t.Errorf("the id is %d where it was %d; the loss %d", later.ID(), id, later.loss)
 	}
 }

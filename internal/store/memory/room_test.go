@@ -191,6 +191,25 @@ func TestTimeOfALedgerNeverStepsBack(t *testing.T) {
 	}
 }
 
+// A holder that reports ever more debt under the slowest of limits must not
+// drive the ledger's instant around the end of the integers, where it would be full.
+func TestDebtHasAnEnd(t *testing.T) {
+	f := newFixture(t, Config{})
+
+	var result [1]store.Result
+
+	slowest := ledger.Terms{Bucket: rate.Bucket{P: rate.MaxProduct, Q: 1, Burst: 1}, Version: 1, TTL: 500_000}
+
+	for i := range int64(10_000) {
+		ask := ledger.Ask{Holder: 1, Seq: uint64(i + 1), Debt: i, Keep: true}
+		f.Apply(context.Background(), []store.Op{{Key: store.Key{Rule: "r", Key: "k"}, Terms: slowest, Ask: ask}}, result[:])
+	}
+
+	if level := result[0].Answer.Level.Micros; level < rate.MaxProduct {
+		t.Errorf("after 10,000 tokens of debt the bucket is full in %d µs", level)
+	}
+}
+
 // A long call reads the clock again now and then, and looks whether it is still wanted.
 func TestLongCallReadsTheClockAgain(t *testing.T) {
 	reads := 0
