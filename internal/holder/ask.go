@@ -60,6 +60,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	}
 
 	l.told = spent
+	l.credit = l.credit || l.id != 0 && l.debt < l.acked
 	l.sent = sent{seq: need.Seq, at: now, spent: spent, debt: l.debt, ttl: need.TTL}
 
 	return ask
@@ -158,7 +159,7 @@ func (l *Lease) Hear(now int64, a ledger.Answer) bool {
 // settleDebt notes what the ledger has charged.
 func (l *Lease) settleDebt(now int64, a ledger.Answer) {
 	l.endLocal(now)
-	l.acked = a.Debt
+	l.acked, l.credit = a.Debt, false
 }
 
 // scarce notes until when asking again is useless.

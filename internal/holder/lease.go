@@ -64,6 +64,7 @@ type Lease struct {
 	acked   int64 // D that the ledger confirmed
 	past    int64 // spent of leases that ended
 	told    int64 // the largest S that an ask of this lease reported
+	credit  bool  // an ask that named this lease asked for a refund, and no answer came yet
 }
 
 // sent is the ask that is on its way.
@@ -129,6 +130,11 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) {
 // end gives up the lease: the ledger takes what was left as spent.
 func (l *Lease) end() {
 	l.epoch.Add(1)
+
+	if l.credit {
+		l.debt, l.credit = l.acked, false // it may have been credited: never again
+	}
+
 	l.past += l.Spent()
 	l.demand.spent -= l.Spent()
 	l.balance.Store(0)

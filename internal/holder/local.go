@@ -34,8 +34,7 @@ func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, hol
 
 	share := whole.Share(localNum, localDen, max(1, holders))
 	f := local{on: true, bucket: share, share: share, base: l.debt}
-	f.from = add(share, rate.At(now), share.Burst)
-	f.owing = f.from
+	f.from = rate.At(whole.Add(rate.At(now), whole.Burst).Micros + 1)
 
 	if fixed != nil {
 		f.bucket = *fixed
@@ -44,12 +43,14 @@ func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, hol
 	f.tat = rate.At(now)
 
 	if l.Known() {
+		f.from = rate.At(max(f.from.Micros, l.heard.tat.Micros+1)) // overdrawn, it drains for longer
 		// The used part of the bucket is used in the local one, too.
 		b := l.heard.terms.Bucket
 		used := b.Burst - b.Avail(now, l.heard.tat)
 		f.tat = add(f.bucket, f.tat, (used*f.bucket.Burst+b.Burst-1)/b.Burst)
 	}
 
+	f.owing = f.from
 	l.local = f
 }
 

@@ -38,7 +38,9 @@ func TestDebtCoversLocalAdmissions(t *testing.T) {
 
 		for i := range n {
 			cost := rapid.Int64Range(1, b.Burst).Draw(t, "take")
-			if a := ask(i, holder.Need{Takes: []int64{cost}}); a.Taken != 0 {
+			if rapid.Bool().Draw(t, "lease") {
+				ask(i, holder.Need{Needs: []int64{cost}})
+			} else if a := ask(i, holder.Need{Takes: []int64{cost}}); a.Taken != 0 {
 				twin = b.Add(twin.Max(rate.At(now)), cost)
 			}
 		}
@@ -46,9 +48,18 @@ func TestDebtCoversLocalAdmissions(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "outage") {
 			now += rapid.Int64Range(0, 400_000).Draw(t, "dt")
 			l := &leases[rapid.Int64Range(0, n-1).Draw(t, "holder")]
+			cost := rapid.Int64Range(1, 3).Draw(t, "cost")
+
+			l.Turn(now, now, holder.Exact{})
+
+			if _, v, _ := l.Spend(now, cost); v.Passed() { // the lease is spent to its end
+				twin = b.Add(twin.Max(rate.At(now)), cost)
+
+				continue
+			}
+
 			l.BeginLocal(now, b, nil, n)
 
-			cost := rapid.Int64Range(1, 3).Draw(t, "cost")
 			if ok, _, _ := l.TakeLocal(now, cost); ok {
 				twin = b.Add(twin.Max(rate.At(now)), cost)
 			}

@@ -39,6 +39,13 @@ type process struct {
 	lease       *holder.Lease
 	incarnation uint64
 	offset      int64 // its clock against the store's
+	paid        []payment
+}
+
+// payment is an admission that may be refunded, once.
+type payment struct {
+	epoch uint64
+	n     int64
 }
 
 type message struct {
@@ -46,7 +53,11 @@ type message struct {
 	inc    uint64
 	ask    ledger.Ask
 	answer ledger.Answer
+	cost   int64 // of the take
 }
+
+// storeEpoch marks a take: no lease paid it.
+const storeEpoch = ^uint64(0)
 
 type model struct {
 	c       chooser
@@ -60,7 +71,9 @@ type model struct {
 	answers []message
 	twin    rate.Time
 	log     []string
-	counted map[string]bool // takes counted, by ask
+	counted map[string]bool  // takes counted, by ask
+	pending map[uint64]int64 // refunded, not yet credited, by incarnation
+	debts   map[uint64]int64 // as the ledger had it last
 	verbose bool
 }
 
@@ -71,7 +84,7 @@ func newModel(c chooser) *model {
 	b, _ := rate.NewBucket(l[0], l[1], burst)
 	m := &model{
 		c: c, now: 1_000_000_000, bucket: b, ttl: []int64{20_000, 500_000}[c.pick("ttl", 2)], seq: 1,
-		counted: map[string]bool{},
+		counted: map[string]bool{}, pending: map[uint64]int64{}, debts: map[uint64]int64{},
 	}
 
 	for range 1 + c.pick("holders", 3) {
@@ -86,7 +99,7 @@ func newModel(c chooser) *model {
 func (m *model) start(p *process) {
 	m.seq += 1000
 	p.incarnation = m.seq
-	p.lease = &holder.Lease{}
+	p.lease, p.paid = &holder.Lease{}, nil
 }
 
 func (m *model) logf(format string, args ...any) {
@@ -128,7 +141,9 @@ func (m *model) step() error {
 	case 15, 16, 17:
 		m.carryAnswer()
 	case 18:
-		if m.c.pick("restart", 4) == 0 {
+		if m.c.pick("refund", 2) == 0 {
+			m.refund(p)
+		} else if m.c.pick("restart", 4) == 0 {
 			m.logf("holder %d restarts", i)
 			m.start(p)
 		}
@@ -144,9 +159,13 @@ func (m *model) spend(p *process, local, n int64) error {
 		n = max(n, p.lease.Balance())
 	}
 
+	epoch := p.lease.Epoch()
+
 	_, v, _ := p.lease.Spend(local, n)
 	if v == holder.Turned {
 		p.lease.Turn(local, local, holder.Exact{})
+
+		epoch = p.lease.Epoch()
 		_, v, _ = p.lease.Spend(local, n)
 	}
 
@@ -158,7 +177,41 @@ func (m *model) spend(p *process, local, n int64) error {
 
 	m.logf("%d spends %d", p.incarnation, n)
 
+	p.paid = append(p.paid, payment{epoch, n})
+
 	return m.admit(n)
+}
+
+// refund gives back one admission. From the balance the twin has it back at
+// once; otherwise when the ledger credits it, once.
+func (m *model) refund(p *process) {
+	if len(p.paid) == 0 {
+		return
+	}
+
+	i := m.c.pick("payment", int64(len(p.paid)))
+	paid := p.paid[i]
+	p.paid = append(p.paid[:i], p.paid[i+1:]...)
+
+	ask := p.lease.Refund(paid.epoch, paid.n)
+	m.logf("%d refunds %d, by an ask: %v", p.incarnation, paid.n, ask)
+
+	if ask {
+		m.pending[p.incarnation] += paid.n
+	} else {
+		m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), -paid.n)
+	}
+}
+
+// credit has the twin follow what the ledger credited, as far as it was ever refunded.
+func (m *model) credit(inc uint64, debt int64) {
+	n := min(m.pending[inc], m.debts[inc]-debt)
+	if n > 0 {
+		m.pending[inc] -= n
+		m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), -n)
+	}
+
+	m.debts[inc] = debt
 }
 
 func (m *model) ask(i int, p *process, local int64) {
@@ -197,7 +250,17 @@ func (m *model) carryAsk() error {
 	before := m.ledger.TAT
 	a := m.ledger.Apply(m.now, m.terms(), msg.ask)
 	m.logf("ledger answers %d: %+v, tat %v → %v", msg.inc, a, before, m.ledger.TAT)
-	m.answers = append(m.answers, message{to: msg.to, inc: msg.inc, answer: a})
+
+	if a.Status == ledger.OK {
+		m.credit(msg.inc, a.Debt)
+	}
+
+	cost := int64(0)
+	if len(msg.ask.Takes) > 0 {
+		cost = msg.ask.Takes[0]
+	}
+
+	m.answers = append(m.answers, message{to: msg.to, inc: msg.inc, answer: a, cost: cost})
 
 	if a.Taken == 0 {
 		return nil
@@ -228,6 +291,10 @@ func (m *model) carryAnswer() {
 	p := m.holders[msg.to]
 	if p.incarnation == msg.inc {
 		ok := p.lease.Hear(m.now+p.offset, msg.answer)
+		if ok && msg.answer.Taken != 0 {
+			p.paid = append(p.paid, payment{storeEpoch, msg.cost})
+		}
+
 		m.logf("%d hears %d: %v, balance %d", msg.inc, msg.answer.Seq, ok, p.lease.Balance())
 	}
 }

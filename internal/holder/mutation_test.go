@@ -46,6 +46,9 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 		"spending began to refill before it did":   {{markGo, "ticks.After(m.tick), m.sentBase-m.first", "ticks.After(m.tick), m.sentBase-m.first-1"}},
 		"only the spends since the ask are marked": {{markGo, "m.before.raise(m.rebased(b))", "_ = m.rebased(b)"}},
 		"a return that is spent as well":           {{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}},
+		"a refund is credited again":               {{leaseGo, "l.debt, l.credit = l.acked, false", "l.credit = false"}},
+		"a refund without a lease is believed":     {{ledgerGo, "if more < 0 && l.ID != ask.Lease {", "if false {"}},
+		"debt vanishes in the lift":                {{ledgerGo, "\ts.lift(s.Now, s.Outstanding()) // before the debt", "\t// before the debt"}},
 		"fallback debt is never charged":           {{ledgerGo, "s.TAT = s.after(s.TAT, more)", "_ = more"}},
 	} {
 		t.Run(name, func(t *testing.T) {

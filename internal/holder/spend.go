@@ -103,11 +103,13 @@ func (l *Lease) Refuse(n int64) { l.refused.Add(n) }
 func (l *Lease) Refund(epoch uint64, n int64) (ask bool) {
 	if epoch == l.epoch.Load() && l.id != 0 && l.Spent()-l.told >= n {
 		l.balance.Add(n)
+		l.mark.first = min(l.mark.first, l.Spent()) // they may be spent again within this tick
 
 		return false
 	}
 
 	l.debt -= n
+	l.local.base -= n
 	l.denyTill.Store(0)
 
 	return true

@@ -18,6 +18,7 @@
 package ledger
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/leaseway/leaseway/internal/rate"
@@ -60,8 +61,8 @@ func (l Lease) left() int64 { return l.Granted - l.Spent }
 // coordinator found for the key, and returns the answer.
 func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	s.observe(now)
+	s.forfeit() // under the terms that the leases were charged with
 	stale := s.adopt(terms)
-	s.forfeit()
 
 	i := s.find(ask.Holder)
 	if i >= 0 && ask.Seq <= s.Leases[i].Seq {
@@ -69,7 +70,10 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 			return Answer{Status: Superseded, Seq: ask.Seq}
 		}
 
-		return s.answer(i, s.Leases[i].Taken, Answer{Stale: stale, Seq: ask.Seq})
+		taken := s.Leases[i].Taken
+		short := s.Leases[i].Granted < ask.RaiseTo || bits.OnesCount64(taken) < len(ask.Takes)
+
+		return s.answer(i, taken, Answer{Stale: stale, Seq: ask.Seq, Short: short})
 	}
 
 	if i >= 0 && s.Leases[i].ID != ask.Lease {
@@ -94,7 +98,7 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	a := Answer{Stale: stale, Seq: ask.Seq, Short: refused || l.Granted < ask.RaiseTo}
 	a = s.answer(i, taken, a)
 
-	if l.left() == 0 && l.Debt == ask.Debt && ask.RaiseTo <= l.Granted && !ask.Keep {
+	if l.left() == 0 && l.Debt == ask.Debt && ask.DebtAcked == ask.Debt && ask.RaiseTo <= l.Granted && !ask.Keep {
 		s.Leases = slices.Delete(s.Leases, i, i+1) // nothing left to remember
 		a.Lease, a.Granted = 0, 0
 	}
@@ -215,6 +219,7 @@ func (s *State) settle(l *Lease, ask Ask) {
 	}
 
 	s.spend(l, ask.Spent)
+	s.lift(s.Now, s.Outstanding()) // before the debt, which would vanish in it otherwise
 	s.owe(l, ask)
 	s.lift(s.Now, s.Outstanding())
 }
@@ -258,6 +263,7 @@ func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused bool) {
 	b := s.Terms.Bucket
 	avail := b.Avail(s.Now, s.TAT)
 	left := avail
+	refused = len(ask.Takes) > MaxTakes || len(ask.Needs) > MaxTakes
 
 	for i, cost := range ask.Takes[:min(len(ask.Takes), MaxTakes)] {
 		if cost < 0 || cost > left {
@@ -271,6 +277,8 @@ func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused bool) {
 	}
 
 	for _, cost := range ask.Needs[:min(len(ask.Needs), MaxTakes)] {
+		// What an answer that was lost has granted already is not granted again.
+		cost = min(cost, max(0, ask.RaiseTo-l.Granted))
 		if cost < 0 || cost > left {
 			refused = true
 
@@ -281,7 +289,7 @@ func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused bool) {
 		l.Granted += cost
 	}
 
-	leased := max(0, min(ask.RaiseTo-l.Granted, s.share(l, left)))
+	leased := max(0, min(ask.RaiseTo-l.Granted, s.share(left)))
 	l.Granted += leased
 	s.TAT = b.Add(s.TAT.Max(rate.At(s.Now)), avail-left+leased)
 
@@ -291,7 +299,7 @@ func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused bool) {
 // share is how much of avail one holder may lease. Alone it may have all;
 // otherwise every holder leaves a part for one that comes new. In all, at most
 // four fifths of the burst are leased, so that takes always find something.
-func (s *State) share(l *Lease, avail int64) int64 {
+func (s *State) share(avail int64) int64 {
 	if others := int64(len(s.Leases) - 1); others > 0 {
 		avail /= others + 2
 	}

@@ -64,7 +64,8 @@ func NewBucket(limit, window, burst int64) (Bucket, error) {
 }
 
 // Share returns the bucket of one of n holders that together admit num/den of
-// b: its rate and its burst are b's × num/den/n, with room for one token at least.
+// b: its rate and its burst are b's × num/den/n, with room for one token at
+// least. A token never takes longer than the integers can say, which is years.
 func (b Bucket) Share(num, den, n int64) Bucket {
 	p, q := mulCap(mulCap(b.P, n), den), mulCap(b.Q, num)
 	d := gcd(p, q)
@@ -124,8 +125,8 @@ func (b Bucket) Full(now int64, tat Time) int64 { return b.Wait(now, tat, b.Burs
 // at now: raising a burst of 10 to 20 makes exactly 10 more available. Part
 // tokens round up to the next 1/Q µs, so a change never gives any away.
 func (b Bucket) Rebase(now int64, tat Time, old Bucket) Time {
-	if b == old || !At(now).Less(tat) {
-		return tat
+	if !At(now).Less(tat) {
+		return At(min(now, tat.Micros)) // full; the fraction was one of old's
 	}
 
 	if b.P == old.P && b.Q == old.Q {

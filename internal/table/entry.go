@@ -31,6 +31,7 @@ type Entry struct {
 	flying  []*waiter   // for the answer to the one under way
 	counted int64       // of TotalSpent, in the rule's counts
 	asks    int64       // messages about it
+	won     int64       // when the store last gave it a take
 	used    int64       // when a request last came to the slow path
 	downTo  int64       // until then its store does not answer
 	missed  bool        // the last ask got no answer

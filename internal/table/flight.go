@@ -272,7 +272,12 @@ func (e *Entry) hear(now int64, a ledger.KeyAnswer) (more bool) {
 
 	e.missed, e.downTo = false, 0
 	e.saw(now, a.Answer)
-	e.scatter(a.Answer)
+	e.scatter(now, a.Answer)
+
+	if a.Answer.Taken != 0 {
+		e.won = now
+	}
+
 	e.land(now, a.Answer)
 	e.rule.table.wheel.sooner(e, e.Refresh())
 

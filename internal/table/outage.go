@@ -55,11 +55,23 @@ func (o *outage) succeed() (ended bool) {
 func jittered(d int64) int64 { return d/2 + rand.Int64N(d+1) }
 
 // scatter spreads the holders that wait for the same next token, so that none
-// of them is always first; under the lock. Alone, it asks at the token's very time.
-func (e *Entry) scatter(a ledger.Answer) {
-	if a.AskAgain > 0 && e.rule.table.live.Load() > 1 {
-		e.Defer(rand.Int64N(min(scatterMost, a.AskAgain) + 1))
+// of them is always first, and lets those go ahead that got none of late; under
+// the lock. Nothing is lost by it, since tokens collect meanwhile. Alone, it asks
+// at the token's very time.
+func (e *Entry) scatter(now int64, a ledger.Answer) {
+	live := e.rule.table.live.Load()
+	if a.AskAgain <= 0 || live < 2 {
+		return
 	}
+
+	most := min(scatterMost, a.AskAgain/4)
+	d := rand.Int64N(most + 1)
+
+	if b := a.Terms.Bucket; e.won > 0 && now-e.won < live*b.P/b.Q {
+		d += most
+	}
+
+	e.Defer(d)
 }
 
 func newBucket(q *rule.Quota) (rate.Bucket, error) {
