@@ -42,14 +42,14 @@ func New(limiter *leaseway.Limiter) *Door { return &Door{limiter: limiter} }
 
 // Attributes are what the caller knows about a request. An empty one is unknown, and counts as missing.
 type Attributes struct {
-	User        string            `doc:"Who the caller is."                                                     json:"user,omitempty"`
-	IP          string            `doc:"The caller's address, such as 192.0.2.7 or 2001:db8::7."                json:"ip,omitempty"`
-	APIKey      string            `doc:"The credential that the caller presented."                              json:"apikey,omitempty"`
-	Method      string            `doc:"The HTTP method."                                                       json:"method,omitempty"`
-	Path        string            `doc:"The path as received, beginning with a slash; a query is ignored."      json:"path,omitempty"`
-	Host        string            `doc:"The host, with or without a port."                                      json:"host,omitempty"`
-	Headers     map[string]Values `doc:"HTTP headers: a string, or a list of them. Names in any case."          json:"headers,omitempty"`
-	Descriptors map[string]string `doc:"Names and values of your own, for keyBy and scope of kind descriptor."  json:"descriptors,omitempty"`
+	User        string            `doc:"Who the caller is."                             json:"user,omitempty"`
+	IP          string            `doc:"The caller's address, such as 2001:db8::7."     json:"ip,omitempty"`
+	APIKey      string            `doc:"The credential that the caller presented."      json:"apikey,omitempty"`
+	Method      string            `doc:"The HTTP method."                               json:"method,omitempty"`
+	Path        string            `doc:"The path, from its first slash, as received."   json:"path,omitempty"`
+	Host        string            `doc:"The host, with or without a port."              json:"host,omitempty"`
+	Headers     map[string]Values `doc:"HTTP headers, each a string or a list of them." json:"headers,omitempty"`
+	Descriptors map[string]string `doc:"Names and values of your own."                  json:"descriptors,omitempty"`
 }
 
 // Check asks whether a request with these attributes may pass, under all rules that match it. A nil cost is the rules' own,
@@ -69,7 +69,7 @@ func (d *Door) Check(ctx context.Context, attributes Attributes, cost *int64) (l
 
 // CheckRule asks one rule whether key may spend cost tokens, with a nil or zero cost as in Check. The error is a *FieldError;
 // that of a rule which does not exist is Unknown.
-func (d *Door) CheckRule(_ context.Context, ruleID, key string, cost *int64) (leaseway.Decision, error) {
+func (d *Door) CheckRule(ruleID, key string, cost *int64) (leaseway.Decision, error) {
 	req := leaseway.Request{}
 	if err := setCost(&req, cost); err != nil {
 		return leaseway.Decision{}, err
@@ -103,7 +103,7 @@ func setCost(req *leaseway.Request, cost *int64) error {
 	switch {
 	case cost == nil:
 	case *cost < 0:
-		return malformed("cost", fmt.Sprintf("is %d, and a cost is 0 or more tokens: 0 looks, and to give tokens back use the SDK's Refund", *cost))
+		return malformed("cost", fmt.Sprintf("is %d, and a cost is 0 or more tokens: 0 looks, and only the SDK gives tokens back", *cost))
 	case *cost > MaxCost:
 		return unfit("cost", fmt.Sprintf("is %d, above the highest cost of %d tokens", *cost, int64(MaxCost)))
 	case *cost == 0:

@@ -190,12 +190,12 @@ func TestBadQuestionsGetAProblemThatNamesTheField(t *testing.T) {
 		w := post(door, row.path, row.body)
 
 		var problem struct {
-			Status int
-			Detail string
+			Status int    `json:"status"`
+			Detail string `json:"detail"`
 			Errors []struct {
-				Message, Location string
-				Value             any
-			}
+				Location string `json:"location"`
+				Value    any    `json:"value"`
+			} `json:"errors"`
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %.60s: got %v %s, want problem+json: %v", row.path, row.body, w.Header(), w.Body, err)
@@ -234,10 +234,10 @@ func TestFormsAreRefusedWithTheHeaderToSend(t *testing.T) {
 
 func TestDescriptionHasBothRoutes(t *testing.T) {
 	w := httptest.NewRecorder()
-	newDoor(t).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
+	newDoor(t).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody))
 
 	var description struct {
-		Paths map[string]map[string]any
+		Paths map[string]map[string]any `json:"paths"`
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &description); err != nil {
 		t.Fatal(err)

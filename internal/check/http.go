@@ -20,8 +20,8 @@ const maxBody = 1 << 20
 
 type checkInput struct {
 	Body struct {
-		Attributes Attributes `doc:"What is known about the request."                                                                json:"attributes"`
-		Cost       *int64     `doc:"Tokens to take, at least 0; 0 looks and takes nothing. Default: the rules' own cost, mostly 1." json:"cost,omitempty"` //nolint:lll // tags cannot be broken
+		Attributes Attributes `doc:"What is known about the request."                       json:"attributes"`
+		Cost       *int64     `doc:"Tokens to take; 0 only looks. Default: the rules' own." json:"cost,omitempty"`
 	}
 }
 
@@ -29,8 +29,8 @@ type checkRuleInput struct {
 	RuleID string `doc:"The id of the rule." path:"ruleId"`
 
 	Body struct {
-		Key  string `doc:"Whose budget to spend; ignored by a rule that counts globally. Several parts are joined with a bar."  json:"key"`
-		Cost *int64 `doc:"Tokens to take, at least 0; 0 looks and takes nothing. Default: the rule's own cost, mostly 1."       json:"cost,omitempty"` //nolint:lll // tags cannot be broken
+		Key  string `doc:"Whose budget to spend; a rule that counts globally ignores it." json:"key"`
+		Cost *int64 `doc:"Tokens to take; 0 only looks. Default: the rule's own."         json:"cost,omitempty"`
 	}
 }
 
@@ -50,16 +50,17 @@ func (d *Door) Register(mux *http.ServeMux, version string) {
 		})
 
 	huma.Register(api, operation("check-rule", "/v1/rules/{ruleId}/check", "Ask one rule about one key"),
-		func(ctx context.Context, in *checkRuleInput) (*checkOutput, error) {
-			return output(d.CheckRule(ctx, in.RuleID, in.Body.Key, in.Body.Cost))
+		func(_ context.Context, in *checkRuleInput) (*checkOutput, error) {
+			return output(d.CheckRule(in.RuleID, in.Body.Key, in.Body.Cost)) //nolint:contextcheck // the SDK bounds it by its own deadline
 		})
 }
 
 func operation(id, path, summary string) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
-		Description: "Status 200 for both outcomes: the answer says `allowed`. An allowed question charges the budget, unless its cost is 0.",
-		Errors:      []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity},
+		Description: "Status 200 for both outcomes: the answer says `allowed`. " +
+			"An allowed question charges the budget, unless its cost is 0.",
+		Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity},
 
 		MaxBodyBytes: maxBody,
 	}
@@ -106,7 +107,9 @@ func requireJSON(api huma.API) func(huma.Context, func(huma.Context)) {
 			return
 		}
 
-		_ = huma.WriteErr(api, ctx, http.StatusUnsupportedMediaType, "the question is JSON: send the header Content-Type: application/json") //nolint:errcheck // the client has gone
+		// When it fails the client has gone.
+		_ = huma.WriteErr(api, ctx, http.StatusUnsupportedMediaType,
+			"the question is JSON: send the header Content-Type: application/json")
 	}
 }
 

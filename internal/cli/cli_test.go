@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -44,7 +45,8 @@ func TestMain(m *testing.M) {
 //
 //	serve NAME ARG...             runs leaseway serve on free ports; $NAME_HTTP, $NAME_GRPC and $NAME_KEY say where and how
 //	halt NAME [SIGNAL [SIGNAL]]   signals it (TERM), waits for its end, and prints "exit STATUS"; its log is NAME.log
-//	http METHOD URL [BODY]        prints the status, a few headers and the body
+//	http METHOD URL [BODY]        prints the status, the type and the body
+//	hang ADDRESS                  begins a request, which the server then waits for
 func TestTranscripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -55,7 +57,7 @@ func TestTranscripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"serve": serveCommand, "halt": haltCommand, "http": httpCommand,
+			"serve": serveCommand, "halt": haltCommand, "http": httpCommand, "hang": hangCommand,
 		},
 	})
 }
@@ -63,7 +65,7 @@ func TestTranscripts(t *testing.T) {
 type process struct {
 	cmd *exec.Cmd
 	log string // path
-	end chan error
+	end chan struct{}
 }
 
 const patience = 30 * time.Second
@@ -78,7 +80,7 @@ func serveCommand(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath("leaseway")
 	ts.Check(err)
 
-	p := &process{log: ts.MkAbs(name + ".log"), end: make(chan error, 1)}
+	p := &process{log: ts.MkAbs(name + ".log"), end: make(chan struct{})}
 
 	log, err := os.Create(p.log)
 	ts.Check(err)
@@ -92,7 +94,10 @@ func serveCommand(ts *testscript.TestScript, _ bool, args []string) {
 	p.cmd.Env = append(p.cmd.Env, "GOCOVERDIR="+ts.Getenv("GOCOVERDIR"))
 	ts.Check(p.cmd.Start())
 
-	go func() { p.end <- p.cmd.Wait() }()
+	go func() {
+		_ = p.cmd.Wait() // the exit status is in ProcessState
+		close(p.end)
+	}()
 
 	ts.Defer(func() {
 		_ = p.cmd.Process.Kill()
@@ -111,8 +116,8 @@ func serveCommand(ts *testscript.TestScript, _ bool, args []string) {
 		}
 
 		select {
-		case err := <-p.end:
-			ts.Fatalf("%s ended: %v\n%s", name, err, ts.ReadFile(p.log))
+		case <-p.end:
+			ts.Fatalf("%s ended: %v\n%s", name, p.cmd.ProcessState, ts.ReadFile(p.log))
 		case <-time.After(5 * time.Millisecond):
 		}
 
@@ -189,6 +194,25 @@ func httpCommand(ts *testscript.TestScript, _ bool, args []string) {
 	text, err := io.ReadAll(resp.Body)
 	ts.Check(err)
 	fmt.Fprintf(ts.Stdout(), "%d %s\n%s\n", resp.StatusCode, resp.Header.Get("Content-Type"), text)
+}
+
+func hangCommand(ts *testscript.TestScript, _ bool, args []string) {
+	conn, err := net.Dial("tcp", args[0])
+	ts.Check(err)
+	ts.Defer(func() { conn.Close() })
+
+	_, err = conn.Write([]byte("POST /v1/check HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n" +
+		"Expect: 100-continue\r\nContent-Length: 9\r\n\r\n"))
+	ts.Check(err)
+
+	// Once it asks for the body, the request is under way.
+	answer := make([]byte, 64)
+	n, err := conn.Read(answer)
+	ts.Check(err)
+
+	if !strings.Contains(string(answer[:n]), "100 Continue") {
+		ts.Fatalf("got %q", answer[:n])
+	}
 }
 
 // Everything that a user can be shown is said in its help, with an example.

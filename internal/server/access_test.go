@@ -102,6 +102,27 @@ func TestWhoMayCallWhatOverGRPCWithATokenFile(t *testing.T) {
 	}
 }
 
+func TestTokensAreReplacedWithoutARestart(t *testing.T) {
+	path := file(t, secret+"\n")
+	r := start(t, "--token-file", path)
+	conn := r.dial(t, nil)
+
+	const next = "the-token-that-comes-after-it"
+
+	replace(t, path, next+"\n")
+
+	r.token = next
+	eventually(t, "the new token is valid over HTTP", func() bool { return r.call(t, http.MethodGet, "/metrics", "").status == http.StatusOK })
+
+	for token, want := range map[string]codes.Code{secret: codes.Unauthenticated, next: codes.OK} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+
+		if _, err := leasewayv1.NewCheckServiceClient(conn).Check(ctx, &leasewayv1.CheckRequest{}); status.Code(err) != want {
+			t.Errorf("gRPC with %q: got %v, want %v", token, err, want)
+		}
+	}
+}
+
 // authority signs certificates for this machine.
 type authority struct {
 	cert *x509.Certificate

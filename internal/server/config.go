@@ -52,12 +52,12 @@ func (c *Config) flags() *pflag.FlagSet {
 	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` for counts, keys and the last rules (default ~/.local/state/leaseway)")
 	fs.StringVar(&c.Name, "name", "", "this server's `name` in the fleet (default: the host's)")
 
-	fs.StringSliceVar(&c.Coordinators, "coordinator", nil, "lease from the coordinators at these `URLs` (grpcs:// is TLS, grpc:// is not) instead of being one")
+	fs.StringSliceVar(&c.Coordinators, "coordinator", nil, "lease from the coordinators at these `URLs`, grpcs://HOST:PORT or HOST:PORT")
 	fs.StringSliceVar(&c.CoordinatorKeys, "coordinator-key", nil, "public `keys` that the coordinators sign with, such as ed25519:…")
 	fs.StringVar(&c.CoordinatorTokenFile, "coordinator-token-file", "", "`file` with the token that the coordinators ask for")
 	fs.StringVar(&c.CoordinatorCA, "coordinator-ca", "", "`file` with the certificates that vouch for the coordinators")
 	fs.DurationVar(&c.Deadline, "deadline", 20*time.Millisecond, "how long a request waits for a coordinator before onUnavailable decides")
-	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private key that signs answers (default: one in the data directory)")
+	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private keys that sign answers (default: one of its own)")
 
 	fs.StringVar(&c.TLSCert, "tls-cert", "", "`file` with the certificate to serve with; replaced files take effect at once")
 	fs.StringVar(&c.TLSKey, "tls-key", "", "`file` with its private key")
@@ -153,7 +153,7 @@ func (c *Config) oneKind() error {
 
 	if c.holder() {
 		if c.Rules != "" {
-			errs = append(errs, usage("--rules does not go with --coordinator: a holder gets its rules from the coordinators; give the file to them"))
+			errs = append(errs, usage("--rules does not go with --coordinator: give the file to the coordinators, which hand the rules on"))
 		}
 
 		if c.SigningKeyFile != "" {
@@ -202,7 +202,7 @@ func (c *Config) listenable(flag, address string) error {
 		return nil
 	}
 
-	return usage("%s %s can be reached from other machines: add %s, or listen on 127.0.0.1, or accept that anyone can call it with --insecure",
+	return usage("%s %s can be reached from other machines: add %s, or listen on 127.0.0.1, or let anyone call it with --insecure",
 		flag, address, strings.Join(missing, " and "))
 }
 

@@ -56,7 +56,8 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 	var err error
 
 	// The store takes the data directory for this process, or says who has it.
-	if e.store, err = memory.New(memory.Config{Dir: config.stateDir(), Logger: e.log}); err != nil {
+	e.store, err = memory.New(memory.Config{Dir: config.stateDir(), Logger: e.log}) //nolint:contextcheck // it lives until Close
+	if err != nil {
 		return fmt.Errorf("%w (--data-dir names the directory)", err)
 	}
 
@@ -115,7 +116,7 @@ func (e *engine) readiness() *readiness {
 // run does what goes on beside the requests, until ctx ends.
 func (e *engine) run(ctx context.Context) {
 	if e.coordinator != nil {
-		_ = e.coordinator.Run(ctx) //nolint:errcheck // it only ends with ctx
+		_ = e.coordinator.Run(ctx) // which returns when ctx ends, and only then
 	}
 }
 

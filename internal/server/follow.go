@@ -109,7 +109,8 @@ func (f *follower) run(ctx context.Context) {
 			}
 
 			quiet = time.After(min(settle, max(0, settleMost-time.Since(first))))
-		case <-failures: // notices were lost; the next tick compares
+		case err := <-failures: // notices were lost; the next tick compares
+			f.log.Debug("notices of changed files were lost", "error", err)
 		case <-quiet:
 			quiet = nil
 

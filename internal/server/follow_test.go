@@ -20,6 +20,7 @@ func document(limit string) string {
 // reloading is a rule file in a directory, followed by the real follower, and the limit that is in force.
 type reloading struct {
 	*ruleFile
+
 	log   *buffer
 	limit atomic.Int64
 }
@@ -115,7 +116,7 @@ func TestRulesAreReloadedHoweverTheFileChanges(t *testing.T) {
 		r := newReloading(t, path, never)
 
 		must(t, os.Remove(path))
-		eventually(t, "a warning that it is gone", func() bool { return strings.Contains(r.log.String(), "the rule file is gone") })
+		eventually(t, "a warning that it is gone", func() bool { return strings.Contains(r.log.String(), "it is gone; put it back") })
 
 		if r.limit.Load() != 10 || !r.failed.Load() {
 			t.Errorf("limit %d, failed %v: want the last good rules, and the metric set", r.limit.Load(), r.failed.Load())
@@ -184,7 +185,7 @@ func TestBadRulesLeaveTheLastGoodOnes(t *testing.T) {
 	eventually(t, "the change is refused", r.failed.Load)
 	eventually(t, "the line that says so", func() bool { return strings.Count(r.log.String(), "level=ERROR") == 1 })
 
-	line := r.log.String()[strings.Index(r.log.String(), "level=ERROR"):]
+	_, line, _ := strings.Cut(r.log.String(), "level=ERROR")
 	for _, part := range []string{path + ":2:", "limit", "^"} {
 		if !strings.Contains(line, part) {
 			t.Errorf("the log does not say %q: %s", part, line)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -48,7 +47,7 @@ func (r *readiness) serveReady(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 
-	_ = json.NewEncoder(w).Encode(answer) //nolint:errcheck // the client has gone
+	writeJSON(w, answer)
 }
 
 // serveHealth is GET /healthz: the process lives. A restart would not mend anything that readiness complains of.

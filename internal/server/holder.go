@@ -24,7 +24,8 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 	}
 
 	e.limiter, err = leaseway.Over(ctx, e.client,
-		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()))
+		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline),
+		leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()))
 
 	return err
 }
@@ -123,7 +124,7 @@ func onThisMachine(url string) bool {
 func newIncarnation() uint64 {
 	var b [8]byte
 
-	_, _ = rand.Read(b[:]) //nolint:errcheck // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 
 	return binary.LittleEndian.Uint64(b[:]) | 1
 }

@@ -24,22 +24,30 @@ type scrape struct {
 type label struct{ name, value string }
 
 func (s *scrape) counter(name, help string, value int64, labels ...label) {
-	s.send(prometheus.CounterValue, name, help, float64(value), labels)
+	s.send(sample{prometheus.CounterValue, name, help, value, labels})
 }
 
 func (s *scrape) gauge(name, help string, value int64, labels ...label) {
-	s.send(prometheus.GaugeValue, name, help, float64(value), labels)
+	s.send(sample{prometheus.GaugeValue, name, help, value, labels})
 }
 
-func (s *scrape) send(kind prometheus.ValueType, name, help string, value float64, labels []label) {
-	names, values := make([]string, len(labels)), make([]string, len(labels))
-	for i, l := range labels {
+// sample is one series at the moment of the scrape.
+type sample struct {
+	kind       prometheus.ValueType
+	name, help string
+	value      int64
+	labels     []label
+}
+
+func (s *scrape) send(of sample) {
+	names, values := make([]string, len(of.labels)), make([]string, len(of.labels))
+	for i, l := range of.labels {
 		names[i], values[i] = l.name, l.value
 	}
 
-	desc := prometheus.NewDesc("leaseway_"+name, help, names, nil)
+	desc := prometheus.NewDesc("leaseway_"+of.name, of.help, names, nil)
 
-	metric, err := prometheus.NewConstMetric(desc, kind, value, values...)
+	metric, err := prometheus.NewConstMetric(desc, of.kind, float64(of.value), values...)
 	if err != nil {
 		metric = prometheus.NewInvalidMetric(desc, err)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -14,14 +15,22 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 
-	_ = json.NewEncoder(w).Encode(map[string]any{ //nolint:errcheck // the client has gone
-		"title": http.StatusText(status), "status": status, "detail": detail,
-	})
+	writeJSON(w, struct {
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}{http.StatusText(status), status, detail})
+}
+
+// writeJSON writes a value that can always be written as JSON. Whatever fails then is the connection.
+func writeJSON(w io.Writer, value any) {
+	_ = json.NewEncoder(w).Encode(value) //nolint:errchkjson // as above
 }
 
 // notFound answers requests for what is not served, and says what is.
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	writeProblem(w, http.StatusNotFound, "there is POST /v1/check, POST /v1/rules/{ruleId}/check, GET /openapi.json, /metrics, /healthz and /readyz")
+	writeProblem(w, http.StatusNotFound,
+		"there are POST /v1/check and /v1/rules/{ruleId}/check, GET /openapi.json, /metrics, /healthz and /readyz")
 }
 
 // recovering keeps a panic of one request from taking its connection along, and counts it.
@@ -30,7 +39,7 @@ func recovering(next http.Handler, panics *atomic.Int64, log *slog.Logger) http.
 		defer func() {
 			switch p := recover(); p {
 			case nil:
-			case http.ErrAbortHandler: //nolint:errorlint // net/http itself compares it so
+			case http.ErrAbortHandler:
 				panic(p)
 			default:
 				panics.Add(1)

@@ -66,11 +66,11 @@ func (f *ruleFile) refresh() {
 	case errors.Is(err, errUnsettled):
 		return // there will be another notice
 	case errors.Is(err, os.ErrNotExist):
-		f.unreadable("the rule file is gone: the last good rules stay in force; put it back, or restart without --rules", err)
+		f.unreadable(err, "it is gone; put it back, or restart without --rules")
 
 		return
 	case err != nil:
-		f.unreadable("the rule file cannot be read: the last good rules stay in force", err)
+		f.unreadable(err, "let this process read it")
 
 		return
 	}
@@ -121,7 +121,7 @@ func (f *ruleFile) refuse(err error) {
 		"path", f.path, "error", list[0], "more", len(list)-1)
 }
 
-func (f *ruleFile) unreadable(message string, err error) {
+func (f *ruleFile) unreadable(err error, fix string) {
 	f.failed.Store(true)
 
 	if f.trouble == err.Error() {
@@ -129,7 +129,7 @@ func (f *ruleFile) unreadable(message string, err error) {
 	}
 
 	f.trouble = err.Error()
-	f.log.Warn(message, "path", f.path, "error", err)
+	f.log.Warn("the rule file cannot be read: the last good rules stay in force", "path", f.path, "error", err, "fix", fix)
 }
 
 // eachError is the single errors of a rule document, or the one that it is.

@@ -30,7 +30,6 @@ import (
 
 	"golang.org/x/net/netutil"
 
-	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/check"
 	"github.com/leaseway/leaseway/internal/rpc"
 )
@@ -56,14 +55,14 @@ func Run(ctx context.Context, config Config, logs io.Writer) error {
 		err = nil // asked to stop while it was still starting
 	}
 
-	return errors.Join(err, s.close())
+	return errors.Join(err, s.close(context.WithoutCancel(ctx)))
 }
 
 // newLogger makes the one logger of the process. The settings were checked.
 func newLogger(config Config, out io.Writer) *slog.Logger {
 	var level slog.Level
 
-	_ = level.UnmarshalText([]byte(config.LogLevel)) //nolint:errcheck // validate did
+	_ = level.UnmarshalText([]byte(config.LogLevel)) // validate did it before
 
 	options := &slog.HandlerOptions{Level: level}
 	if config.LogFormat == "json" {
@@ -167,7 +166,7 @@ func (s *server) openDoors() {
 	}
 
 	if s.tokens != nil {
-		config.Tokens = s.tokens.tokens.Load()
+		config.Tokens = s.tokens
 	}
 
 	if s.identity != nil {
@@ -244,17 +243,17 @@ func (s *server) stop(ctx context.Context) {
 		if err := s.http.Shutdown(ctx); err != nil {
 			s.log.Warn("requests under way were cut off", "error", err)
 
-			_ = s.http.Close() //nolint:errcheck // they are lost already
+			_ = s.http.Close()
 		}
 	})
 	both.Wait()
 }
 
 // close gives leases back and keeps the counts, whatever was opened.
-func (s *server) close() error {
+func (s *server) close(ctx context.Context) error {
 	for _, listener := range []net.Listener{s.httpListener, s.grpcListener} {
 		if listener != nil {
-			_ = listener.Close() //nolint:errcheck // mostly closed already, by its server
+			_ = listener.Close() // mostly closed already, by its server
 		}
 	}
 
@@ -262,7 +261,7 @@ func (s *server) close() error {
 		return nil
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), finishWithin)
+	ctx, cancel := context.WithTimeout(ctx, finishWithin)
 	defer cancel()
 
 	if err := s.engine.close(ctx); err != nil {
@@ -272,40 +271,4 @@ func (s *server) close() error {
 	s.log.Info("stopped")
 
 	return nil
-}
-
-// decider is the gRPC door's view of the check door.
-type decider struct {
-	limiter *leaseway.Limiter
-	door    *check.Door
-}
-
-// Check decides by all rules that match.
-func (d decider) Check(ctx context.Context, req *leaseway.Request) rpc.Verdict {
-	return verdict(d.limiter.Decide(ctx, *req))
-}
-
-// CheckRule decides by one rule. A key that the rule cannot count by is refused as invalid.
-func (d decider) CheckRule(ctx context.Context, ruleID, key string, cost int64) (rpc.Verdict, error) {
-	decision, err := d.door.CheckRule(ctx, ruleID, key, &cost)
-
-	var field *check.FieldError
-
-	switch {
-	case err == nil:
-		return verdict(decision), nil
-	case errors.As(err, &field) && field.Kind == check.Unknown:
-		return rpc.Verdict{}, rpc.ErrUnknownRule
-	case field != nil:
-		return rpc.Verdict{Rule: ruleID, Reason: string(leaseway.ReasonInvalid)}, nil
-	default:
-		return rpc.Verdict{}, err
-	}
-}
-
-func verdict(d leaseway.Decision) rpc.Verdict {
-	return rpc.Verdict{
-		Allowed: d.Allowed, Reason: string(d.Reason), Rule: d.Rule, Limit: d.Limit, Remaining: d.Remaining,
-		RetryAfter: d.RetryAfter, Reset: d.Reset,
-	}
 }

@@ -38,7 +38,8 @@ func openSigner(config *Config, log *slog.Logger) (*rpc.Signer, error) {
 		texts[i] = rpc.FormatPublicKey(key)
 	}
 
-	log.Info("answers are signed; give the public key to holders with --coordinator-key", "path", path, "publicKey", strings.Join(texts, ","))
+	log.Info("answers are signed; give the public key to holders with --coordinator-key",
+		"path", path, "publicKey", strings.Join(texts, ","))
 
 	return signer, nil
 }

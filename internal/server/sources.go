@@ -29,15 +29,16 @@ func (e *engine) sources() []source {
 
 func coordinatorCounts(c *coordinator.Coordinator) source {
 	return func(s *scrape) {
-		const asks = "Asks that the coordinator answered, by how."
-
 		stats := c.Stats()
 		s.counter("coordinator_acquires_total", "Batches of asks that the coordinator answered.", stats.Acquires)
-		s.counter("coordinator_asks_total", asks, stats.OK, label{"code", "ok"})
-		s.counter("coordinator_asks_total", asks, stats.UnknownRule, label{"code", "unknown_rule"})
-		s.counter("coordinator_asks_total", asks, stats.Behind, label{"code", "behind"})
-		s.counter("coordinator_asks_total", asks, stats.Unavailable, label{"code", "unavailable"})
-		s.counter("coordinator_asks_total", asks, stats.Invalid, label{"code", "invalid"})
+
+		for code, n := range map[string]int64{
+			"ok": stats.OK, "unknown_rule": stats.UnknownRule, "behind": stats.Behind,
+			"unavailable": stats.Unavailable, "invalid": stats.Invalid,
+		} {
+			s.counter("coordinator_asks_total", "Asks that the coordinator answered, by how.", n, label{"code", code})
+		}
+
 		s.counter("recovered_panics_total", panicsHelp, stats.Panics, label{"in", "coordinator"})
 		s.gauge("coordinator_watchers", "Holders that watch the rules, this process included.", stats.Watchers)
 		s.gauge("coordinator_holders", "Holders of the fleet that live.", stats.Live)

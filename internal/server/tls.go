@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync/atomic"
 )
@@ -122,7 +121,7 @@ func clientTLS(caFile string, own *identity) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 
 	if caFile != "" {
-		text, err := os.ReadFile(caFile)
+		text, err := readBounded(caFile, maxPEM)
 		if err != nil {
 			return nil, usage("--coordinator-ca: %v", err)
 		}

@@ -1,0 +1,46 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/rpc"
+)
+
+// decider is the gRPC door's view of the check door.
+type decider struct {
+	limiter *leaseway.Limiter
+	door    *check.Door
+}
+
+// Check decides by all rules that match.
+func (d decider) Check(ctx context.Context, req *leaseway.Request) rpc.Verdict {
+	return verdict(d.limiter.Decide(ctx, *req))
+}
+
+// CheckRule decides by one rule. A key that the rule cannot count by is refused as invalid.
+func (d decider) CheckRule(_ context.Context, ruleID, key string, cost int64) (rpc.Verdict, error) {
+	decision, err := d.door.CheckRule(ruleID, key, &cost) //nolint:contextcheck // the SDK bounds it by its own deadline
+
+	var field *check.FieldError
+
+	switch {
+	case err == nil:
+		return verdict(decision), nil
+	case errors.As(err, &field) && field.Kind == check.Unknown:
+		return rpc.Verdict{}, rpc.ErrUnknownRule
+	case field != nil:
+		return rpc.Verdict{Rule: ruleID, Reason: string(leaseway.ReasonInvalid)}, nil //nolint:nilerr // the caller is told so
+	default:
+		return rpc.Verdict{}, err
+	}
+}
+
+func verdict(d leaseway.Decision) rpc.Verdict {
+	return rpc.Verdict{
+		Allowed: d.Allowed, Reason: string(d.Reason), Rule: d.Rule, Limit: d.Limit, Remaining: d.Remaining,
+		RetryAfter: d.RetryAfter, Reset: d.Reset,
+	}
+}
