@@ -49,7 +49,7 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 		"a refund is credited again":               {{leaseGo, "l.debt, l.credit = l.acked, false", "l.credit = false"}},
 		"a refund without a lease is believed":     {{ledgerGo, "if more < 0 && l.ID != ask.Lease {", "if false {"}},
 		"debt vanishes in the lift":                {{ledgerGo, "\ts.lift(s.Now, s.Outstanding()) // before the debt", "\t// before the debt"}},
-		"fallback debt is never charged":           {{ledgerGo, "s.TAT = s.after(s.TAT, more)", "_ = more"}},
+		"fallback debt is never charged":           {{ledgerGo, "\t\ts.charge(more)\n", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

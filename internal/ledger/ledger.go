@@ -230,7 +230,7 @@ func (s *State) spend(l *Lease, spent int64) {
 	l.Spent = max(l.Spent, spent)
 
 	if over := l.Spent - l.Granted; over > 0 {
-		s.TAT = s.after(s.TAT, over)
+		s.charge(over)
 		l.Granted = l.Spent
 	}
 }
@@ -243,10 +243,20 @@ func (s *State) owe(l *Lease, ask Ask) {
 		return
 	}
 
-	if more != 0 {
+	if more > 0 {
+		s.charge(more)
+	} else {
 		s.TAT = s.after(s.TAT, more)
-		l.Debt = ask.Debt
 	}
+
+	l.Debt = ask.Debt
+}
+
+// charge takes n tokens that were spent already, whether the bucket holds them
+// or not: up to a burst below empty, so that no report blocks a key for long.
+func (s *State) charge(n int64) {
+	floor := s.after(s.after(rate.At(s.Now), s.Terms.Bucket.Burst), s.Terms.Bucket.Burst)
+	s.TAT = s.TAT.Max(s.after(s.TAT, n).Min(floor))
 }
 
 // giveBack takes back what the holder struck from its balance.
