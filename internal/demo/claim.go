@@ -1,0 +1,169 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Claim is one promise, and whether it was kept.
+type Claim struct {
+	Phase Phase  `json:"phase"`
+	Claim string `json:"claim"`
+	Held  bool   `json:"held"`
+	Found string `json:"found"` // the figures
+
+	Missed []string `json:"missed,omitempty"` // by whom, with figures
+}
+
+// What is promised.
+const (
+	hotFrom     = 100.0 // requests a second that make a caller hot
+	askMost     = 2.0   // messages per 100 requests of a hot caller
+	missedShown = 5
+)
+
+// judge holds the phases against what is promised for each.
+func (r *Result) judge(_ marks) {
+	for i := range r.Phases {
+		p := &r.Phases[i]
+
+		switch p.Phase {
+		case Before, After:
+			r.Claims = append(r.Claims, p.claimBound(), p.claimIdeal(), p.claimCalls(), p.claimAnswers())
+		case Outage:
+			r.Claims = append(r.Claims, p.claimAnswers(), p.claimShare())
+		case Recovery:
+			r.Claims = append(r.Claims, p.claimAnswers())
+		}
+	}
+
+	r.Held = !slices.ContainsFunc(r.Claims, func(c Claim) bool { return !c.Held })
+
+	if r.Traffic.Behind {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("This machine was too busy: 1 request in 100 was sent more than %.0f ms late (at most %.0f ms). "+
+			"The limits are judged by when requests came, not by when they were meant to.", r.Traffic.LateP99Ms, r.Traffic.LateMaxMs))
+	}
+}
+
+func (c *Claim) miss(format string, args ...any) {
+	c.Held = false
+
+	if len(c.Missed) < missedShown {
+		c.Missed = append(c.Missed, fmt.Sprintf(format, args...))
+	}
+}
+
+func (p *PhaseResult) claim(text string) Claim { return Claim{Phase: p.Phase, Claim: text, Held: true} }
+
+func (p *PhaseResult) claimBound() Claim {
+	c := p.claim("no caller is ever admitted more than burst + rate × time, over all servers together, in any stretch of time")
+
+	worst := &Line{Burst: 1}
+
+	for i := range p.lines {
+		l := &p.lines[i]
+		if l.Fullest > l.Burst {
+			c.miss("%s: %d tokens beyond its rate, and its burst is %d", l.Caller, l.Fullest, l.Burst)
+		}
+
+		if l.Fullest*worst.Burst > worst.Fullest*l.Burst {
+			worst = l
+		}
+	}
+
+	c.Found = fmt.Sprintf("the fullest was %s with %d of %d", worst.Caller, worst.Fullest, worst.Burst)
+
+	return c
+}
+
+func (p *PhaseResult) claimIdeal() Claim {
+	c := p.claim("every caller above its limit gets at least 98 % of what one bucket in one place would have admitted")
+
+	var (
+		capped int
+		least  = 100.0
+		who    = "nobody"
+	)
+
+	for i := range p.lines {
+		l := &p.lines[i]
+		if !l.Capped() {
+			continue
+		}
+
+		capped++
+
+		if share := per100(l.Admitted, l.Ideal); share < least {
+			least, who = share, l.Caller
+		}
+
+		if l.Admitted < floor98(l.Ideal) {
+			c.miss("%s: %d admitted, %d ideal (%.1f %%)", l.Caller, l.Admitted, l.Ideal, per100(l.Admitted, l.Ideal))
+		}
+	}
+
+	c.Found = fmt.Sprintf("%d callers were above their limit; the least was %.1f %%, of %s", capped, least, who)
+
+	return c
+}
+
+func (p *PhaseResult) claimCalls() Claim {
+	c := p.claim(fmt.Sprintf("a hot caller (%.0f requests/s or more) costs at most %.0f messages to the coordinator per 100 requests", hotFrom, askMost))
+
+	var (
+		hot  int
+		most float64
+	)
+
+	for i := range p.lines {
+		l := &p.lines[i]
+		if float64(l.Demand) < hotFrom*p.Seconds {
+			continue
+		}
+
+		hot++
+		most = max(most, l.AsksPer100())
+
+		if l.AsksPer100() > askMost {
+			c.miss("%s: %d messages for %d requests (%.1f per 100)", l.Caller, l.Asks, l.Demand, l.AsksPer100())
+		}
+	}
+
+	c.Found = fmt.Sprintf("%d hot callers, %.1f at most", hot, most)
+
+	return c
+}
+
+func (p *PhaseResult) claimAnswers() Claim {
+	c := p.claim("every request is answered, and none with a 5xx")
+	c.Found = fmt.Sprintf("%d requests, %d failed", p.Requests, p.Failed)
+
+	for i := range p.lines {
+		if l := &p.lines[i]; l.Failed > 0 {
+			c.miss("%s: %d of %d failed", l.Caller, l.Failed, l.Demand)
+		}
+	}
+
+	return c
+}
+
+func (p *PhaseResult) claimShare() Claim {
+	c := p.claim("no caller gets more than what was leased when the coordinator died, and four fifths of its limit, by a third on each server")
+
+	worst := &Line{Share: 1}
+
+	for i := range p.lines {
+		l := &p.lines[i]
+		if l.Alone > l.Share {
+			c.miss("%s: %d admitted, and its share was %d", l.Caller, l.Alone, l.Share)
+		}
+
+		if l.Alone*worst.Share > worst.Alone*l.Share {
+			worst = l
+		}
+	}
+
+	c.Found = fmt.Sprintf("the closest was %s with %d of %d", worst.Caller, worst.Alone, worst.Share)
+
+	return c
+}

@@ -1,0 +1,101 @@
+// Package demo shows Leaseway at work: a coordinator and three API servers, each a process of its own on this machine, share
+// the limits of many callers, over real HTTP, while the coordinator is killed and comes back. Then it judges, from what every
+// single request met, whether what Leaseway promises was kept.
+//
+//	this process                        children, which end with it
+//	┌──────────────────────────┐
+//	│ traffic ──▶ sender ──────┼─HTTP──▶ api-1 ─┐
+//	│    (made up, or a log)   ├─HTTP──▶ api-2 ─┼─gRPC──▶ coordinator
+//	│                 │        ├─HTTP──▶ api-3 ─┘         (killed at 40 %, back at 60 %)
+//	│               events     │        leasewayhttp
+//	│                 │        │        over leaseway.Dial
+//	│  live ◀─────────┤        │
+//	│                 ▼        │
+//	│       judge ──▶ Result   │
+//	└──────────────────────────┘
+//
+// The phases: before ──SIGKILL──▶ outage ──started again──▶ recovery ──every server has heard──▶ after.
+//
+// Each response says when its decision was made, to the microsecond, so that the judge need not guess: it holds the
+// admissions of all servers together against one token bucket (internal/rate). Its neighbours are internal/cli, which has
+// the command; leaseway and leasewayhttp, which the API servers use as any program would; and accesslog, for traffic that
+// really happened.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Config says what to show.
+type Config struct {
+	Program  string        // the leaseway executable
+	Duration time.Duration // of the traffic; MinDuration at least
+	Seed     uint64        // of the traffic: the same seed, the same requests
+	Log      string        // path of an access log to send instead; "" for made up traffic
+	Watcher  Watcher       // who is told what happens
+}
+
+// The durations that a demo can take. Below the first the phases are too short to tell anything; the second bounds memory.
+const (
+	MinDuration = 6 * time.Second
+	MaxDuration = time.Hour
+)
+
+// Watcher is told what happens. Its methods are called one after the other, but for Follow.
+type Watcher interface {
+	// Say tells one thing that happened, in a sentence.
+	Say(line string)
+	// Follow shows what l knows until ctx ends. If it returns before, with ErrStopped, the demo stops.
+	Follow(ctx context.Context, l *Live) error
+}
+
+// ErrStopped says that whoever watches has seen enough.
+var ErrStopped = errors.New("stopped")
+
+// Run runs the demo until its end or ctx's, and judges what was seen until then. No process and no file is left behind. The
+// error is for a demo that could not be run; a promise that was not kept is in the result.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	if cfg.Duration < MinDuration || cfg.Duration > MaxDuration {
+		return nil, fmt.Errorf("--duration %v: give %v to %v; in less the phases are too short to tell anything",
+			cfg.Duration, MinDuration, MaxDuration)
+	}
+
+	t, err := newTraffic(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+
+	for _, line := range append(t.about, t.notes...) {
+		cfg.Watcher.Say(line)
+	}
+
+	f, err := startFleet(ctx, cfg.Program, t.rules)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+
+	cfg.Watcher.Say(fmt.Sprintf("Started the coordinator (pid %d) and %d API servers (pids %d, %d, %d), all on 127.0.0.1; this is pid %d.",
+		f.coordinator.pid(), servers, f.apis[0].pid(), f.apis[1].pid(), f.apis[2].pid(), os.Getpid()))
+
+	l := newLive(t.callers, cfg.Duration)
+	show := &show{cfg: cfg, fleet: f, traffic: t, live: l, sender: newSender(f, l)}
+
+	if err := show.run(ctx); err != nil {
+		return nil, err
+	}
+
+	return newResult(show), nil
+}
+
+func newTraffic(ctx context.Context, cfg Config) (*traffic, error) {
+	if cfg.Log != "" {
+		return replay(ctx, cfg)
+	}
+
+	return synthetic(cfg.Duration, cfg.Seed)
+}

@@ -1,0 +1,192 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/rpc"
+)
+
+// servers is how many API servers share the limits.
+const servers = 3
+
+// fleet is a coordinator and the API servers, each a process of its own, and the files that they need.
+type fleet struct {
+	program string
+	dir     string // temporary
+	key     string // the coordinator's public key
+	grpc    string // the coordinator's addresses, the same after a restart
+	http    string
+
+	coordinator *child
+	apis        [servers]*child
+	client      *http.Client // for questions, not for traffic
+}
+
+// startFleet starts all of it under the rules of document. Close what it returns.
+func startFleet(ctx context.Context, program, document string) (f *fleet, err error) {
+	f = &fleet{program: program, client: &http.Client{Timeout: 5 * time.Second}}
+
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+
+	if err := f.prepare(document); err != nil {
+		return nil, err
+	}
+
+	if err := f.startCoordinator(ctx); err != nil {
+		return nil, err
+	}
+
+	return f, f.startAPIs(ctx)
+}
+
+// prepare writes the files and finds free ports.
+func (f *fleet) prepare(document string) error {
+	dir, err := os.MkdirTemp("", "leaseway-demo-")
+	if err != nil {
+		return fmt.Errorf("make a temporary directory: %w", err)
+	}
+
+	f.dir = dir
+
+	public, err := rpc.GenerateKeyFile(f.path("signing.key"))
+	if err != nil {
+		return err
+	}
+
+	f.key = rpc.FormatPublicKey(public)
+
+	const private = 0o600
+	if err := os.WriteFile(f.path("rules.yaml"), []byte(document), private); err != nil {
+		return fmt.Errorf("write the rules: %w", err)
+	}
+
+	for _, address := range []*string{&f.grpc, &f.http} {
+		if *address, err = freeAddress(); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func (f *fleet) path(name string) string { return filepath.Join(f.dir, name) }
+
+// freeAddress finds a port below those that systems hand out to connections: the coordinator must find it free again after
+// its restart, and nobody may connect from it meanwhile.
+func freeAddress() (string, error) {
+	const lowest, ports, tries = 20_000, 12_000, 100
+
+	var last error
+
+	for range tries {
+		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))
+
+		listener, err := net.Listen("tcp", address) //nolint:noctx // it does not wait
+		if err == nil {
+			return address, listener.Close()
+		}
+
+		last = err
+	}
+
+	return "", fmt.Errorf("find a free port on 127.0.0.1: %w", last)
+}
+
+// startCoordinator runs "leaseway serve", for the second time with the data directory of the first.
+func (f *fleet) startCoordinator(ctx context.Context) (err error) {
+	f.coordinator, err = startChild(ctx, f.program, "the coordinator", "serve",
+		"--rules", f.path("rules.yaml"), "--listen", f.http, "--grpc-listen", f.grpc, "--data-dir", f.path("data"),
+		"--signing-key-file", f.path("signing.key"), "--log-format", "json", "--name", "coordinator")
+
+	return err
+}
+
+func (f *fleet) startAPIs(ctx context.Context) error {
+	var (
+		all    sync.WaitGroup
+		errs   [servers]error
+		keyArg = "--coordinator-key=" + f.key
+	)
+
+	for i := range f.apis {
+		all.Go(func() {
+			name := apiName(i)
+			f.apis[i], errs[i] = startChild(ctx, f.program, name, APICommand, "--name", name, "--coordinator", f.grpc, keyArg)
+		})
+	}
+
+	all.Wait()
+
+	return errors.Join(errs[:]...)
+}
+
+// apiName is what people call API server i.
+func apiName(i int) string { return fmt.Sprintf("api-%d", i+1) }
+
+// stats asks every API server about keys of a rule.
+func (f *fleet) stats(ctx context.Context, q statsQuestion) (all [servers]apiStats, err error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return all, fmt.Errorf("ask for statistics: %w", err)
+	}
+
+	var errs [servers]error
+
+	for i, api := range f.apis {
+		if all[i], err = f.ask(ctx, api, body); err != nil {
+			errs[i] = fmt.Errorf("ask %s for statistics: %w", api.name, err)
+		}
+	}
+
+	return all, errors.Join(errs[:]...)
+}
+
+func (f *fleet) ask(ctx context.Context, api *child, body []byte) (s apiStats, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+api.address("http")+statsPath, bytes.NewReader(body))
+	if err != nil {
+		return s, err
+	}
+
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+
+	if resp.StatusCode != http.StatusOK {
+		return s, fmt.Errorf("status %s", resp.Status)
+	}
+
+	return s, json.NewDecoder(io.LimitReader(resp.Body, 2*maxQuestion)).Decode(&s)
+}
+
+// close kills every process, waits for it, and removes the files.
+func (f *fleet) close() {
+	for _, c := range append(f.apis[:], f.coordinator) {
+		if c != nil {
+			c.kill()
+		}
+	}
+
+	f.client.CloseIdleConnections()
+
+	if f.dir != "" {
+		_ = os.RemoveAll(f.dir) //nolint:errcheck // the system cleans up temporary files, too
+	}
+}

@@ -1,0 +1,122 @@
+package demo
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// arrival is one request of a caller, as the server that decided it saw it.
+type arrival struct {
+	stay
+
+	admitted bool
+	server   int
+}
+
+// arrivals sorts events by caller, each caller's by time. Requests without an answer are left out: nobody knows whether
+// they were decided.
+func arrivals(events []event, callers int) [][]arrival {
+	all := make([][]arrival, callers)
+
+	for _, e := range events {
+		if e.status != 0 {
+			all[e.caller] = append(all[e.caller],
+				arrival{stay: stay{e.before, e.after()}, admitted: e.admitted(), server: int(e.server)})
+		}
+	}
+
+	for _, a := range all {
+		slices.SortFunc(a, func(x, y arrival) int { return cmp.Compare(x.before, y.before) })
+	}
+
+	return all
+}
+
+// within returns the arrivals of s. They are sorted, so it is a part of them.
+func within(a []arrival, s span) []arrival {
+	from, _ := slices.BinarySearchFunc(a, s.from, func(x arrival, t int64) int { return cmp.Compare(x.before, t) })
+	to, _ := slices.BinarySearchFunc(a, s.to, func(x arrival, t int64) int { return cmp.Compare(x.before, t) })
+
+	return a[from:to]
+}
+
+// admissions returns when the admitted ones of a were.
+func admissions(a []arrival) []stay {
+	var stays []stay
+
+	for _, x := range a {
+		if x.admitted {
+			stays = append(stays, x.stay)
+		}
+	}
+
+	return stays
+}
+
+// ideal is one token bucket in one place that answers instantly: what an exact limit over the whole fleet would do.
+type ideal struct {
+	bucket rate.Bucket
+	tat    rate.Time
+}
+
+// charge takes in what was really admitted, be it within the bucket or not.
+func (i *ideal) charge(a []arrival) {
+	for _, x := range a {
+		if x.admitted {
+			i.tat = i.bucket.Add(i.tat.Max(rate.At(x.before)), 1)
+		}
+	}
+}
+
+// admit returns how many of a the bucket admits.
+func (i *ideal) admit(a []arrival) (n int64) {
+	for _, x := range a {
+		var ok bool
+		if i.tat, ok = i.bucket.Take(x.before, i.tat, 1); ok {
+			n++
+		}
+	}
+
+	return n
+}
+
+// ideals returns what the ideal admits of a in each span. It is full at first. Where the phase after an outage begins, it has
+// what the real admissions until then have left in it, and goes on by itself: what it would have admitted during the
+// recovery it cannot admit again.
+func ideals(b rate.Bucket, a []arrival, spans []span) []int64 {
+	var (
+		n    = make([]int64, len(spans))
+		real = ideal{bucket: b}
+		own  = ideal{bucket: b}
+	)
+
+	for i, s := range spans {
+		if s.phase == Outage || s.phase == Recovery {
+			own = real
+		}
+
+		n[i] = own.admit(within(a, s))
+		real.charge(within(a, s))
+	}
+
+	return n
+}
+
+// fallbackShare is the most that all servers together may admit from the instant at which their balances were read until t µs
+// later, while nobody tells them anything: what they had in hand, and for each a bucket of four fifths of the limit, shared.
+func fallbackShare(b rate.Bucket, balances []int64, t int64) int64 {
+	n := int64(len(balances))
+	share := b.Share(4, 5, n)
+
+	var all int64
+	for _, balance := range balances {
+		all += balance + share.Burst
+	}
+
+	return all + n*(t*share.Q/share.P)
+}
+
+// floor98 is 98 % of n, in whole requests.
+func floor98(n int64) int64 { return n * 98 / 100 }
