@@ -218,7 +218,7 @@ func (t *Table) leaseAll(ctx context.Context, hits []Hit, until int64) bool {
 		if t.await(ctx, hits[i].entry, ws[i], until) == failed {
 			ok = false
 		} else {
-			ws[i].free()
+			t.waiters.Put(ws[i])
 		}
 	}
 

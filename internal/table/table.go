@@ -68,7 +68,9 @@ type Table struct {
 	keys   atomic.Int64
 	live   atomic.Int64
 	store  atomic.Uint64
-	closed atomic.Bool
+
+	waiters sync.Pool
+	closed  atomic.Bool
 }
 
 // running is the rule set in force, with the table's side of each rule.
@@ -107,6 +109,8 @@ func New(source Source, cfg Config) *Table {
 	t.live.Store(1)
 	t.running.Store(&running{set: &rule.Set{}})
 	t.queue.init()
+	t.wheel.at = t.clock.Now() / slotWidth
+	t.waiters.New = newWaiter
 
 	return t
 }

@@ -75,11 +75,11 @@ func (r *Rule) slow(ctx context.Context, key string, n int64, out *Outcome) {
 			switch t.await(ctx, e, w, until) {
 			case given:
 				*out = w.out
-				w.free()
+				t.waiters.Put(w)
 
 				return
 			case again:
-				w.free()
+				t.waiters.Put(w)
 
 				continue
 			case failed:
@@ -277,7 +277,7 @@ func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
 			switch t.await(ctx, e, w, until) {
 			case given, again:
 				*out = w.out
-				w.free()
+				t.waiters.Put(w)
 			case failed:
 				e.lookLocal(t.clock.Now(), out)
 			}

@@ -2,7 +2,6 @@ package table
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -37,14 +36,12 @@ type waiter struct {
 	ch    chan fate
 }
 
-var waiters = sync.Pool{New: func() any { return &waiter{ch: make(chan fate, 1)} }}
-
-func (w *waiter) free() { waiters.Put(w) }
+func newWaiter() any { return &waiter{ch: make(chan fate, 1)} }
 
 // queue adds a waiter for n tokens; under the lock. The balance goes into a
 // take first, so that a cost above it is paid by both or by neither.
 func (e *Entry) queue(n int64, how by) *waiter {
-	w, _ := waiters.Get().(*waiter)
+	w, _ := e.rule.table.waiters.Get().(*waiter)
 	*w = waiter{n: n, by: how, epoch: e.Epoch(), ch: w.ch}
 
 	if how == byTake && e.missed {

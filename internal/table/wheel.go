@@ -59,10 +59,6 @@ func (w *wheel) due(now int64) []*Entry {
 	defer w.mu.Unlock()
 
 	to := now / slotWidth
-	if w.at == 0 {
-		w.at = to - 1
-	}
-
 	from := max(w.at+1, to-slots+1)
 
 	var entries []*Entry

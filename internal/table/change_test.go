@@ -1,0 +1,172 @@
+package table_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// What was used stays used, whatever is saved or loaded again.
+func TestRuleChangesKeepWhatWasUsed(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 5, window: 60s}]")
+	if n := r.times(0, "a", "k", 6); n != 5 {
+		t.Fatalf("%d passed, want 5", n)
+	}
+
+	for _, doc := range []string{
+		"rules: [{id: a, keyBy: user, limit: 5, window: 60s}, {id: b, limit: 1, window: 1s}]",
+		"rules: [{id: a, keyBy: user, limit: 5, window: 60s, description: other words}]",
+		"rules: [{id: a, keyBy: user, limit: 5, window: 60s}]",
+	} {
+		r.apply(doc)
+
+		if n := r.times(0, "a", "k", 1); n != 0 {
+			t.Errorf("one more passed after %s", doc)
+		}
+	}
+
+	r.apply("rules: [{id: a, keyBy: user, limit: 10, window: 120s}]")
+
+	// The refusal is remembered until the next token would have come.
+	r.wait(12 * sec)
+
+	if n := r.times(0, "a", "k", 20); n != 6 {
+		t.Errorf("%d passed after raising 5 to 10 and the time of one token, want 5 and 1", n)
+	}
+}
+
+// A limit lowered below what is used says a wait that is long enough.
+func TestLimitLoweredBelowUse(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 100, window: 100s}]")
+	if n := r.times(0, "a", "k", 80); n != 80 {
+		t.Fatalf("%d passed", n)
+	}
+
+	r.wait(3 * sec) // leases are settled
+	r.apply("rules: [{id: a, keyBy: user, limit: 50, window: 50s}]")
+
+	got := r.take(0, "a", "k", 1)
+	if got.Kind != table.OverLimit || got.Remaining != 0 || got.RetryAfter != 28*sec {
+		t.Fatalf("77 used of 50: %+v, want a wait of 28 s", got)
+	}
+
+	r.wait(got.RetryAfter)
+
+	if n := r.times(0, "a", "k", 2); n != 1 {
+		t.Errorf("%d passed after the wait, want 1", n)
+	}
+}
+
+func TestOlderRulesAreRefused(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, limit: 5, window: 60s}]")
+	old := r.book.Current()
+	r.apply("rules: [{id: a, limit: 6, window: 60s}]")
+
+	if err := r.holders[0].SetRules(old); err == nil || !strings.Contains(err.Error(), "older") {
+		t.Errorf("rules of an older version: %v", err)
+	}
+
+	if got := r.holders[0].Set().Rule("a").Limit; got != 6 {
+		t.Errorf("the limit in force is %d, want 6", got)
+	}
+}
+
+// Keys leave when they are idle; those that deny stay, since leaving would forget it.
+func TestIdleKeysLeave(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 1, window: 1s}, {id: slow, keyBy: user, limit: 1, window: 1h}]")
+
+	for i := range 10_000 {
+		r.take(0, "a", fmt.Sprint(i), 1)
+	}
+
+	r.times(0, "slow", "abuser", 2)
+
+	if n := r.holders[0].Stats().Keys; n != 10_001 {
+		t.Fatalf("%d keys", n)
+	}
+
+	r.wait(5 * sec)
+
+	if n := r.holders[0].Stats().Keys; n != 1 {
+		t.Errorf("%d keys stayed, want the one that denies", n)
+	}
+
+	calls := r.holders[0].gate.calls
+	if r.times(0, "slow", "abuser", 1000); r.holders[0].gate.calls != calls {
+		t.Errorf("denying cost %d calls", r.holders[0].gate.calls-calls)
+	}
+}
+
+// A full table still decides every key exactly, without remembering it.
+func TestAFullTableStillDecides(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 2, window: 1h}]")
+	h := r.holders[0]
+	h.Table = table.New(h.gate, table.Config{Clock: h.clock, Inline: true, MaxKeys: 10})
+
+	if err := h.SetRules(r.book.Current()); err != nil {
+		t.Fatal(err)
+	}
+
+	for i := range 100 {
+		if n := r.times(0, "a", fmt.Sprint(i), 3); n != 2 {
+			t.Fatalf("key %d: %d passed, want 2", i, n)
+		}
+	}
+
+	if s := h.Stats(); s.Keys != 10 || s.Overflow == 0 {
+		t.Errorf("%d keys remembered, %d not", s.Keys, s.Overflow)
+	}
+}
+
+// Keys of any bytes have budgets of their own, and long ones are kept short.
+func TestStrangeKeys(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 2, window: 1h}, {id: b, keyBy: user, limit: 2, window: 1h}]")
+	long := strings.Repeat("k", 64<<10)
+
+	for _, key := range []string{"", "a b", "a,b", "a\tb", "ключ", "{x}", "}{", "%00", "\x00", long + "1", long + "2", rule.Compact(long + "1")} {
+		for _, id := range []string{"a", "b"} {
+			if n := r.times(0, id, key, 3); n != 2 {
+				t.Errorf("rule %s, key %.20q: %d passed, want 2", id, key, n)
+			}
+		}
+	}
+}
+
+// Closing gives everything back: another holder can have it at once.
+func TestCloseGivesBack(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 2, "rules: [{id: a, keyBy: user, limit: 1000, window: 1h}]")
+
+	for range 40 {
+		r.times(0, "a", "k", 5)
+		r.wait(20 * ms)
+	}
+
+	if s := r.holders[0].Stats(); s.Leases != 1 {
+		t.Fatalf("nothing was leased: %+v", s)
+	}
+
+	if err := r.holders[0].Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	if n := r.times(1, "a", "k", 2000); n != 800 {
+		t.Errorf("%d were left for another holder, want 800", n)
+	}
+}
