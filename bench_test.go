@@ -60,6 +60,7 @@ func BenchmarkTakeHot(b *testing.B) {
 func BenchmarkTakeHotParallel(b *testing.B) {
 	r := take(b, hugeRule)
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if !r.Take("user-1").Allowed {
@@ -102,6 +103,7 @@ func BenchmarkTakeZipfParallel(b *testing.B) {
 	}
 
 	b.ReportAllocs()
+	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := rand.IntN(len(keys)); pb.Next(); i++ {
 			r.Take(keys[i&(len(keys)-1)])

@@ -20,6 +20,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -47,6 +49,7 @@ type Coordinator struct {
 	beat     time.Duration
 	presence *presence
 	counts   counts
+	work     sync.Pool // of *work
 }
 
 // New returns a Coordinator, or an error that names what config lacks. It
@@ -70,6 +73,7 @@ func New(config Config) (*Coordinator, error) {
 	return &Coordinator{
 		store: config.Store, book: config.Book, logger: config.Logger, beat: config.Beat,
 		presence: newPresence(config.Store, time.Now),
+		work:     sync.Pool{New: func() any { return &work{} }},
 	}, nil
 }
 
@@ -109,7 +113,7 @@ func (c *Coordinator) Acquire(ctx context.Context, batch *ledger.Batch) (answers
 	c.counts.acquires.Add(1)
 	c.counts.asks.Add(int64(len(batch.Asks)))
 
-	answers = &ledger.Answers{Keys: make([]ledger.KeyAnswer, len(batch.Asks))}
+	answers = replyTo(batch)
 	edition := c.book.now()
 
 	if batch.Version > edition.set.Version {
@@ -127,6 +131,20 @@ func (c *Coordinator) Acquire(ctx context.Context, batch *ledger.Batch) (answers
 	return answers, nil
 }
 
+// replyTo returns the answers to fill in, blank.
+func replyTo(batch *ledger.Batch) *ledger.Answers {
+	answers := batch.Reply
+	if answers == nil {
+		answers = &ledger.Answers{}
+	}
+
+	n := len(batch.Asks)
+	answers.Keys = slices.Grow(answers.Keys[:0], n)[:n]
+	clear(answers.Keys)
+
+	return answers
+}
+
 // Watch calls apply with the rules in force, unless the holder knows them, and
 // with every newer set, until ctx ends; then it returns ctx's error. A watcher
 // that is slow gets only the newest. A set that apply refuses is not offered again.
@@ -139,8 +157,10 @@ func (c *Coordinator) Watch(ctx context.Context, known uint64, apply func(*rule.
 
 // apply sends to the store what it should decide, and fills in the answers.
 func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger.Batch, answers []ledger.KeyAnswer) {
-	ops := make([]store.Op, 0, len(batch.Asks))
-	index := make([]int, 0, len(batch.Asks)) // of the ask that an op is for
+	work, _ := c.work.Get().(*work)
+	defer c.done(work)
+
+	ops, index := work.ops[:0], work.index[:0]
 
 	for i := range batch.Asks {
 		asked := &batch.Asks[i]
@@ -160,11 +180,14 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 		index = append(index, i)
 	}
 
+	work.ops, work.index = ops, index
+
 	if len(ops) == 0 {
 		return
 	}
 
-	results := make([]store.Result, len(ops))
+	work.results = slices.Grow(work.results[:0], len(ops))[:len(ops)]
+	results := work.results
 	c.store.Apply(ctx, ops, results)
 
 	for k := range results {
@@ -179,6 +202,20 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 
 		answer.Answer = results[k].Answer
 	}
+}
+
+// work is what one batch needs on its way to the store and back.
+type work struct {
+	ops     []store.Op
+	index   []int // of the ask that an op is for
+	results []store.Result
+}
+
+// done keeps w for another batch, without what it refers to.
+func (c *Coordinator) done(w *work) {
+	clear(w.ops)
+	clear(w.results)
+	c.work.Put(w)
 }
 
 func fill(answers []ledger.KeyAnswer, code ledger.KeyCode) {

@@ -115,7 +115,7 @@ func (l *Lease) strike(n int64) bool {
 
 // Hear takes in the answer to the ask on its way. It reports false for one that
 // is not awaited, or that came when nothing can be done with it any more.
-func (l *Lease) Hear(now int64, a ledger.Answer) bool {
+func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	if l.sent.seq == 0 || a.Seq != l.sent.seq || a.Status != ledger.OK || a.Terms.Bucket.Burst == 0 {
 		return false
 	}
@@ -157,13 +157,13 @@ func (l *Lease) Hear(now int64, a ledger.Answer) bool {
 }
 
 // settleDebt notes what the ledger has charged.
-func (l *Lease) settleDebt(now int64, a ledger.Answer) {
+func (l *Lease) settleDebt(now int64, a *ledger.Answer) {
 	l.endLocal(now)
 	l.acked, l.credit = a.Debt, false
 }
 
 // scarce notes until when asking again is useless.
-func (l *Lease) scarce(a ledger.Answer, sentAt int64) {
+func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
 	l.low.Store(min(l.demand.low(), a.Granted))
 	l.denyTill.Store(0)
 

@@ -31,7 +31,7 @@ func TestDebtCoversLocalAdmissions(t *testing.T) {
 			seq++
 			need.Seq, need.Holder, need.Holders, need.TTL = seq, uint64(i+1), n, terms.TTL
 			a := state.Apply(now, terms, leases[i].Ask(now, holder.Exact{}, need))
-			leases[i].Hear(now, a)
+			leases[i].Hear(now, &a)
 
 			return a
 		}
@@ -110,8 +110,9 @@ func TestLocalIsAShare(t *testing.T) {
 
 			now := int64(1_000_000_000)
 			if c.used >= 0 {
-				l.Hear(now, state.Apply(now, ledger.Terms{Bucket: b, Version: 1, TTL: 500_000},
-					l.Ask(now, holder.Exact{}, holder.Need{Seq: 1, Holder: 1, Holders: 1, TTL: 500_000, Takes: []int64{c.used}})))
+				a := state.Apply(now, ledger.Terms{Bucket: b, Version: 1, TTL: 500_000},
+					l.Ask(now, holder.Exact{}, holder.Need{Seq: 1, Holder: 1, Holders: 1, TTL: 500_000, Takes: []int64{c.used}}))
+				l.Hear(now, &a)
 			}
 
 			now += c.after

@@ -24,7 +24,7 @@ func (o *lone) ask(now int64, takes ...int64) ledger.Answer {
 	a := o.state.Apply(now, o.terms, o.lease.Ask(now, holder.Exact{}, holder.Need{
 		Seq: o.seq, Holder: 1, Holders: 1, TTL: o.terms.TTL, Takes: takes,
 	}))
-	o.lease.Hear(now, a)
+	o.lease.Hear(now, &a)
 
 	return a
 }

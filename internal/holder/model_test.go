@@ -290,7 +290,7 @@ func (m *model) carryAnswer() {
 
 	p := m.holders[msg.to]
 	if p.incarnation == msg.inc {
-		ok := p.lease.Hear(m.now+p.offset, msg.answer)
+		ok := p.lease.Hear(m.now+p.offset, &msg.answer)
 		if ok && msg.answer.Taken != 0 {
 			p.paid = append(p.paid, payment{storeEpoch, msg.cost})
 		}

@@ -7,6 +7,10 @@ type Batch struct {
 	Seq     uint64 // of every ask in it
 	Version uint64 // of the rule set that the holder runs
 	Asks    []KeyAsk
+
+	// Reply is where a coordinator in the same process puts its answers, so that
+	// a call costs no memory. It may be nil, and does not travel.
+	Reply *Answers
 }
 
 // KeyAsk is an ask about one key of one rule.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
-	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -16,7 +15,9 @@ import (
 type Entry struct {
 	holder.Lease
 
-	view   atomic.Pointer[view]
+	limits atomic.Pointer[limits]
+	avail  atomic.Int64 // what the store had left, when it last answered
+	full   atomic.Int64 // when the bucket is full, on the holder's clock
 	extra  atomic.Int64 // tokens spent above one a request
 	denied atomic.Int64 // requests denied from memory
 	asking atomic.Bool  // it is in the queue
@@ -25,19 +26,17 @@ type Entry struct {
 	key  string
 
 	mu      sync.Mutex
-	bucket  rate.Bucket // the key's, as far as known
-	ttl     int64       // of a lease, µs
-	waiting []*waiter   // for the next flight
-	flying  []*waiter   // for the answer to the one under way
-	counted int64       // of TotalSpent, in the rule's counts
-	asks    int64       // messages about it
-	won     int64       // when the store last gave it a take
-	used    int64       // when a request last came to the slow path
-	downTo  int64       // until then its store does not answer
-	missed  bool        // the last ask got no answer
-	leaving bool        // its rule is gone: give everything back
-	gone    bool        // it is in no table any more
-	visit   int64       // the wheel's slot for it; under the wheel's lock
+	waiting []*waiter // for the next flight
+	flying  []*waiter // for the answer to the one under way
+	counted int64     // of TotalSpent, in the rule's counts
+	asks    int64     // messages about it
+	won     int64     // when the store last gave it a take
+	used    int64     // when a request last came to the slow path
+	downTo  int64     // until then its store does not answer
+	missed  bool      // the last ask got no answer
+	leaving bool      // its rule is gone: give everything back
+	gone    bool      // it is in no table any more
+	visit   int64     // the wheel's slot for it; under the wheel's lock
 }
 
 // entry returns the entry of key, made if need be.
@@ -87,35 +86,33 @@ func (r *Rule) newEntry(key string) *Entry {
 // refresh makes the entry follow its rule as it is in force; under the lock,
 // or before anyone else sees the entry.
 func (e *Entry) refresh() {
-	def := e.rule.now.Load()
-	if v := e.view.Load(); v != nil && v.version == def.Version {
+	old := e.limits.Load()
+	if old != nil && old.version == e.rule.now.Load().Version {
 		return
 	}
 
-	v, b, ttl := quotaView(def, e.key)
-	if e.Known() {
-		old := e.view.Load()
-		v.avail, v.full = min(old.avail, v.burst), old.full
-	}
+	l := e.rule.limitsOf(e.key)
+	e.limits.Store(l)
 
-	e.view.Store(&v)
-	e.bucket, e.ttl = b, ttl
+	if old == nil {
+		e.avail.Store(l.burst)
+	} else {
+		e.avail.Store(min(e.avail.Load(), l.burst))
+	}
 }
 
 // saw takes in what an answer says; under the lock.
-func (e *Entry) saw(now int64, a ledger.Answer) {
-	old := e.view.Load()
-	v := &view{version: old.version, burst: a.Terms.Bucket.Burst, quota: old.quota, window: old.window}
-	e.bucket, e.ttl = a.Terms.Bucket, a.Terms.TTL
-
-	if b, err := rate.NewBucket(max(1, v.quota), v.window.Microseconds(), v.burst); err != nil || b != e.bucket {
-		// An override, or rules newer than those that were pushed: the same window's worth of it.
-		v.quota = max(1, v.window.Microseconds()/e.bucket.P*e.bucket.Q)
+func (e *Entry) saw(now int64, a *ledger.Answer) {
+	if l := e.limits.Load(); l.bucket != a.Terms.Bucket || l.ttl != a.Terms.TTL {
+		// An override, or rules newer than those that were pushed.
+		next := *l
+		next.burst, next.bucket, next.ttl = a.Terms.Bucket.Burst, a.Terms.Bucket, a.Terms.TTL
+		next.quota = max(1, int64(float64(next.window.Microseconds())*float64(next.bucket.Q)/float64(next.bucket.P)))
+		e.limits.Store(&next)
 	}
 
-	v.avail = max(0, e.Remaining(now)-e.Balance())
-	v.full = now + e.Full(now)
-	e.view.Store(v)
+	e.avail.Store(max(0, e.Remaining(now)-e.Balance()))
+	e.full.Store(now + e.Full(now))
 }
 
 // turn brings the lease to the present tick; under the lock.

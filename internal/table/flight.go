@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,56 +134,79 @@ func (t *Table) flush() {
 
 // send makes one call for entries, and another for those that then still want one.
 func (t *Table) send(entries []*Entry) {
+	c, _ := t.flights.Get().(*flight)
+	defer t.land(c)
+
 	for len(entries) > 0 {
-		more := t.call(context.Background(), entries, false)
+		t.call(context.Background(), c, entries)
+
 		if !t.cfg.Inline {
-			for _, e := range more {
+			for _, e := range c.more {
 				t.enqueue(e, true)
 			}
 
 			return
 		}
 
-		entries = more
+		entries = append(entries[:0], c.more...)
 	}
 }
 
-// flown is an entry whose ask is in the batch.
-type flown struct {
-	entry *Entry
-	seq   uint64
+// flight is one call: what it needs is kept for the next.
+type flight struct {
+	batch   ledger.Batch
+	reply   ledger.Answers
+	entries []*Entry // whose asks are in the batch
+	more    []*Entry // that should ask again
+	costs   []int64  // of the waiters on board
+	back    bool     // give everything back
 }
 
-// call asks the source once, and returns the entries that should ask again.
-func (t *Table) call(ctx context.Context, entries []*Entry, giveBack bool) []*Entry {
-	batch, flights := t.batch(entries, giveBack)
-	if len(flights) == 0 {
-		return nil
+func newFlight() any { return &flight{} }
+
+// land keeps c for another flight, without what it refers to.
+func (t *Table) land(c *flight) {
+	clear(c.batch.Asks)
+	clear(c.entries)
+	clear(c.more)
+	t.flights.Put(c)
+}
+
+// call asks the source once about entries.
+func (t *Table) call(ctx context.Context, c *flight, entries []*Entry) {
+	c.more = c.more[:0]
+
+	if t.board(c, entries); len(c.entries) == 0 {
+		return
 	}
 
-	timeout := max(minCallTimeout, callDeadlines*time.Duration(t.deadline)*time.Microsecond)
+	if !t.cfg.Inline {
+		timeout := max(minCallTimeout, callDeadlines*time.Duration(t.deadline)*time.Microsecond)
 
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+		var cancel context.CancelFunc
+
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 
 	t.counts.calls.Add(1)
-	t.counts.asks.Add(int64(len(flights)))
+	t.counts.asks.Add(int64(len(c.entries)))
 
-	answers, err := t.acquire(ctx, batch)
+	answers, err := t.acquire(ctx, &c.batch)
 	now := t.clock.Now()
 
-	if err == nil && len(answers.Keys) != len(flights) {
-		err = fmt.Errorf("%d answers to %d asks", len(answers.Keys), len(flights))
+	if err == nil && len(answers.Keys) != len(c.entries) {
+		err = fmt.Errorf("%d answers to %d asks", len(answers.Keys), len(c.entries))
 	}
 
-	if err == nil && answers.Version < batch.Version {
+	if err == nil && answers.Version < c.batch.Version {
 		err = errors.New("the coordinator runs older rules than this holder")
 	}
 
 	if err != nil {
-		t.fail(now, flights, err)
+		t.fail(now, c.entries, err)
 
-		return nil
+		return
 	}
 
 	if t.out.succeed() {
@@ -190,17 +214,12 @@ func (t *Table) call(ctx context.Context, entries []*Entry, giveBack bool) []*En
 	}
 
 	t.live.Store(max(1, answers.Live))
-	t.store.Store(answers.Store)
 
-	var more []*Entry
-
-	for i, f := range flights {
-		if f.entry.hear(now, answers.Keys[i]) {
-			more = append(more, f.entry)
+	for i, e := range c.entries {
+		if e.hear(now, &answers.Keys[i]) {
+			c.more = append(c.more, e)
 		}
 	}
-
-	return more
 }
 
 // acquire calls the source; a panic in it is an outage.
@@ -216,69 +235,70 @@ func (t *Table) acquire(ctx context.Context, batch *ledger.Batch) (answers *ledg
 	return t.source.Acquire(ctx, batch)
 }
 
-// batch builds the call. Seqs of one key must go up, so batches are built one at a time.
-func (t *Table) batch(entries []*Entry, giveBack bool) (*ledger.Batch, []flown) {
+// board builds the call. Seqs of one key must go up, so one is built at a time.
+func (t *Table) board(c *flight, entries []*Entry) {
 	t.queue.build.Lock()
 	defer t.queue.build.Unlock()
 
 	seq := t.seq.Add(1)
-	b := &ledger.Batch{Holder: t.holder, Name: t.cfg.Name, Seq: seq, Version: t.Set().Version}
-	flights := make([]flown, 0, len(entries))
+	c.costs, c.entries = c.costs[:0], c.entries[:0]
+	c.batch = ledger.Batch{
+		Holder: t.holder, Name: t.cfg.Name, Seq: seq, Version: t.Set().Version,
+		Asks: c.batch.Asks[:0], Reply: &c.reply,
+	}
 
 	for _, e := range entries {
 		e.asking.Store(false)
 
-		if ask, ok := e.ask(t.clock.Now(), seq, giveBack); ok {
-			b.Asks = append(b.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.key, Ask: ask})
-			flights = append(flights, flown{entry: e, seq: seq})
+		if ask, ok := e.ask(t.clock.Now(), seq, c); ok {
+			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.key, Ask: ask})
+			c.entries = append(c.entries, e)
 		}
 	}
-
-	return b, flights
 }
 
 // ask builds e's message, unless one is on its way.
-func (e *Entry) ask(now int64, seq uint64, giveBack bool) (ledger.Ask, bool) {
+func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	if _, ok := e.Asked(); ok || e.gone || e.bucket.Burst == 0 {
+	if _, ok := e.Asked(); ok || e.gone || e.limits.Load().bucket.Burst == 0 {
 		return ledger.Ask{}, false
 	}
 
 	t := e.rule.table
 	e.refresh()
-	takes, needs := e.board()
+	takes, needs := e.board(c)
 	e.fold()
 	e.asks++
 	e.rule.counts.asks.Add(1)
 
 	return e.Ask(now, t.clock, holder.Need{
 		Seq: seq, Holder: t.holder, Takes: takes, Needs: needs,
-		Holders: t.live.Load(), TTL: e.ttl, Return: e.leaving || giveBack,
+		Holders: t.live.Load(), TTL: e.limits.Load().ttl, Return: e.leaving || c.back,
 	}), true
 }
 
 // hear takes in an answer, and reports whether e should ask again.
-func (e *Entry) hear(now int64, a ledger.KeyAnswer) (more bool) {
+func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	if a.Code != ledger.KeyOK || !e.Hear(now, a.Answer) {
+	if a.Code != ledger.KeyOK || !e.Hear(now, &a.Answer) {
 		e.lost(now, a.Code == ledger.KeyOK)
 
 		return false
 	}
 
 	e.missed, e.downTo = false, 0
-	e.saw(now, a.Answer)
-	e.scatter(now, a.Answer)
+	e.saw(now, &a.Answer)
+	e.scatter(now, &a.Answer)
 
 	if a.Answer.Taken != 0 {
 		e.won = now
 	}
 
-	e.land(now, a.Answer)
+	e.land(now, &a.Answer)
 	e.rule.table.wheel.sooner(e, e.Refresh())
 
 	return len(e.waiting) > 0 || e.Owes()
@@ -297,17 +317,17 @@ func (e *Entry) lost(now int64, transient bool) {
 }
 
 // fail handles a call that brought nothing.
-func (t *Table) fail(now int64, flights []flown, err error) {
+func (t *Table) fail(now int64, entries []*Entry, err error) {
 	t.counts.failed.Add(1)
 
 	if t.out.fail(now, 0) {
 		t.cfg.Logger.Warn("no coordinator answers; deciding as each rule's onUnavailable says", "holder", t.cfg.Name, "error", err)
 	}
 
-	for _, f := range flights {
-		f.entry.mu.Lock()
-		f.entry.lost(now, true)
-		f.entry.mu.Unlock()
+	for _, e := range entries {
+		e.mu.Lock()
+		e.lost(now, true)
+		e.mu.Unlock()
 	}
 }
 
@@ -330,10 +350,14 @@ func (t *Table) returnAll(ctx context.Context) error {
 		})
 	}
 
+	c := &flight{back: true}
+
 	for len(holding) > 0 && ctx.Err() == nil {
 		n := min(len(holding), maxBatch)
-		if more := t.call(ctx, holding[:n], true); len(more) > 0 {
-			t.call(ctx, more, true) // a refund needs a lease to be credited to
+		t.call(ctx, c, holding[:n])
+
+		if more := slices.Clone(c.more); len(more) > 0 {
+			t.call(ctx, c, more) // a refund needs a lease to be credited to
 		}
 
 		holding = holding[n:]

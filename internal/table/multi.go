@@ -98,7 +98,7 @@ func (h *Hit) reserve(alone bool) bool {
 
 	tick := t.clock.tick.Load()
 	if left, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
-		e.admit(&h.Out, FromLease, tick, left+e.view.Load().avail)
+		e.admit(&h.Out, FromLease, tick, left+e.avail.Load())
 		h.held = holdsLease
 
 		return true

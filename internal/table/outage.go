@@ -58,7 +58,7 @@ func jittered(d int64) int64 { return d/2 + rand.Int64N(d+1) }
 // of them is always first, and lets those go ahead that got none of late; under
 // the lock. Nothing is lost by it, since tokens collect meanwhile. Alone, it asks
 // at the token's very time.
-func (e *Entry) scatter(now int64, a ledger.Answer) {
+func (e *Entry) scatter(now int64, a *ledger.Answer) {
 	live := e.rule.table.live.Load()
 	if a.AskAgain <= 0 || live < 2 {
 		return

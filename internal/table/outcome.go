@@ -55,17 +55,17 @@ func (c Charge) None() bool { return c.entry == nil }
 
 // admit fills in out for a request for n tokens that passed with left remaining.
 func (e *Entry) admit(out *Outcome, origin Origin, now, left int64) {
-	v := e.view.Load()
+	v := e.limits.Load()
 	out.Kind, out.Origin = Allowed, origin
 	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
 	out.Remaining = left
-	out.Reset = max(0, v.full-now)
+	out.Reset = max(0, e.full.Load()-now)
 	out.RetryAfter = 0
 }
 
 // refuse fills in out for a request that did not pass; under the lock.
 func (e *Entry) refuse(out *Outcome, now, n int64, kind Kind) {
-	v := e.view.Load()
+	v := e.limits.Load()
 	out.Kind, out.Origin = kind, FromLease
 	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
 	out.Remaining, out.Reset, out.RetryAfter = 0, 0, 0

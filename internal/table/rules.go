@@ -16,6 +16,7 @@ type Rule struct {
 	table   *Table
 	id      string
 	now     atomic.Pointer[rule.Rule]
+	own     atomic.Pointer[limits] // of its keys without an override
 	entries *xsync.Map[string, *Entry]
 	spare   atomic.Pointer[Entry] // of all keys that found the table full, in an outage
 	counts  ruleCounts
@@ -46,6 +47,7 @@ func (t *Table) SetRules(set *rule.Set) error {
 			r = &Rule{table: t, id: def.ID, entries: xsync.NewMap[string, *Entry]()}
 		}
 
+		r.own.Store(newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL}))
 		r.now.Store(def)
 		next.rules[i], rules[def.ID] = r, r
 	}
@@ -94,26 +96,37 @@ func (t *Table) retire(r *Rule) {
 	})
 }
 
-// view is what an answer says about the key besides yes or no.
-type view struct {
-	version uint64 // of the rule it was made from
+// limits are what an answer says about a key besides yes or no. Keys without an
+// override share their rule's.
+type limits struct {
+	version uint64 // of the rule they were made from
 	burst   int64
 	quota   int64
 	window  time.Duration
-	avail   int64 // the store's, when it last answered
-	full    int64 // when the bucket is full, on the holder's clock
+	bucket  rate.Bucket // zero for a blocked rule, which is never asked about
+	ttl     int64       // of a lease, µs
 }
 
-// quotaView returns the view of a key that no answer was heard about.
-func quotaView(def *rule.Rule, key string) (view, rate.Bucket, int64) {
-	q := def.Quota([]byte(key))
-	v := view{version: def.Version, burst: q.Burst, quota: q.Limit, window: q.Window, avail: q.Burst}
-
-	// A rule that was saved has a bucket; a blocked one has none and is never asked about.
-	b, err := rate.NewBucket(q.Limit, q.Window.Microseconds(), q.Burst)
-	if err != nil {
-		b = rate.Bucket{}
+func newLimits(def *rule.Rule, q rule.Quota) *limits {
+	l := &limits{
+		version: def.Version, burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
 	}
 
-	return v, b, q.LeaseTTL.Microseconds()
+	if b, err := newBucket(&q); err == nil { // always so for a rule that was parsed, unless it blocks
+		l.bucket = b
+	}
+
+	return l
+}
+
+// limitsOf returns the limits of key under the rule as it is in force.
+func (r *Rule) limitsOf(key string) *limits {
+	own := r.own.Load()
+	def := r.now.Load()
+
+	if q := def.Quota([]byte(key)); q.Overridden || own.version != def.Version {
+		return newLimits(def, q)
+	}
+
+	return own
 }

@@ -67,9 +67,9 @@ type Table struct {
 	counts counts
 	keys   atomic.Int64
 	live   atomic.Int64
-	store  atomic.Uint64
 
-	waiters sync.Pool
+	waiters sync.Pool // of *waiter
+	flights sync.Pool // of *flight
 	closed  atomic.Bool
 }
 
@@ -110,7 +110,7 @@ func New(source Source, cfg Config) *Table {
 	t.running.Store(&running{set: &rule.Set{}})
 	t.queue.init()
 	t.wheel.at = t.clock.Now() / slotWidth
-	t.waiters.New = newWaiter
+	t.waiters.New, t.flights.New = newWaiter, newFlight
 
 	return t
 }

@@ -35,7 +35,7 @@ func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
 		e.extra.Add(c.cost - 1)
 	}
 
-	e.admit(out, FromLease, now, left+e.view.Load().avail)
+	e.admit(out, FromLease, now, left+e.avail.Load())
 	out.Charge = c
 }
 
@@ -151,9 +151,9 @@ func (e *Entry) deny(now, n int64, out *Outcome) bool {
 	kind := OverLimit
 
 	switch _, denied := e.Denied(now, n); {
-	case e.bucket.Burst == 0:
+	case e.limits.Load().bucket.Burst == 0:
 		kind = Blocked
-	case n > e.bucket.Burst:
+	case n > e.limits.Load().bucket.Burst:
 		kind = CostExceeds
 	case !denied:
 		return false
@@ -248,13 +248,13 @@ func (e *Entry) beginLocal(now int64, def *rule.Rule) {
 
 	if f := def.Fallback; f != nil {
 		if b, err := newBucket(f); err == nil {
-			e.BeginLocal(now, e.bucket, &b, e.rule.table.live.Load())
+			e.BeginLocal(now, e.limits.Load().bucket, &b, e.rule.table.live.Load())
 
 			return
 		}
 	}
 
-	e.BeginLocal(now, e.bucket, nil, e.rule.table.live.Load())
+	e.BeginLocal(now, e.limits.Load().bucket, nil, e.rule.table.live.Load())
 }
 
 // Peek says what a request for one token would get, and charges nothing.
@@ -306,7 +306,7 @@ func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
 		return nil, done
 	}
 
-	if e.bucket.Burst == 0 {
+	if e.limits.Load().bucket.Burst == 0 {
 		e.refuse(out, now, 1, Blocked)
 
 		return nil, done

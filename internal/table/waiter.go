@@ -131,15 +131,17 @@ func (e *Entry) tell(w *waiter, f fate) {
 }
 
 // board takes up to ledger.MaxTakes waiters of each kind onto the flight; under the lock.
-func (e *Entry) board() (takes, needs []int64) {
+func (e *Entry) board(c *flight) (takes, needs []int64) {
 	rest := e.waiting[:0]
+	e.flying = e.flying[:0]
+	start, n := len(c.costs), 0
 
 	for _, w := range e.waiting {
 		switch {
-		case w.by == byTake && len(takes) < ledger.MaxTakes:
-			takes = append(takes, w.n-w.held)
-		case w.by == byNeed && len(needs) < ledger.MaxTakes:
-			needs = append(needs, w.n)
+		case w.by == byTake && len(c.costs)-start < ledger.MaxTakes:
+			c.costs = append(c.costs, w.n-w.held)
+		case w.by == byNeed && n < ledger.MaxTakes:
+			n++
 		case w.by == byLook:
 		default:
 			rest = append(rest, w)
@@ -152,17 +154,23 @@ func (e *Entry) board() (takes, needs []int64) {
 
 	clear(e.waiting[len(rest):])
 	e.waiting = rest
+	takes = c.costs[start:len(c.costs):len(c.costs)]
+	start = len(c.costs)
 
-	return takes, needs
+	for _, w := range e.flying {
+		if w.by == byNeed {
+			c.costs = append(c.costs, w.n)
+		}
+	}
+
+	return takes, c.costs[start:len(c.costs):len(c.costs)]
 }
 
 // land tells the waiters of a flight what the answer was; under the lock.
-func (e *Entry) land(now int64, a ledger.Answer) {
-	flying := e.flying
-	e.flying = nil
+func (e *Entry) land(now int64, a *ledger.Answer) {
 	take := 0
 
-	for _, w := range flying {
+	for _, w := range e.flying {
 		switch w.by {
 		case byTake:
 			e.landTake(now, w, a.Taken&(1<<take) != 0)
@@ -174,17 +182,22 @@ func (e *Entry) land(now int64, a ledger.Answer) {
 		}
 	}
 
-	// Those that came later are served from a refill, or refused with the rest.
-	waiting := e.waiting
-	e.waiting = nil
+	clear(e.flying)
+	e.flying = e.flying[:0]
 
-	for _, w := range waiting {
+	// Those that came later are served from a refill, or refused with the rest.
+	rest := e.waiting[:0]
+
+	for _, w := range e.waiting {
 		if w.by == byTake && w.held == 0 && (e.landSpend(now, w) || e.landDeny(now, w)) {
 			continue
 		}
 
-		e.waiting = append(e.waiting, w)
+		rest = append(rest, w)
 	}
+
+	clear(e.waiting[len(rest):])
+	e.waiting = rest
 }
 
 func (e *Entry) landTake(now int64, w *waiter, taken bool) {
@@ -267,5 +280,7 @@ func (e *Entry) crash() {
 		e.tell(w, failed)
 	}
 
-	e.flying, e.waiting = nil, nil
+	clear(e.flying)
+	clear(e.waiting)
+	e.flying, e.waiting = e.flying[:0], e.waiting[:0]
 }
