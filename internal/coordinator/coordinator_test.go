@@ -91,10 +91,10 @@ func acquire(tb testing.TB, c *coordinator.Coordinator, batch *ledger.Batch) *le
 func TestEachKeyIsChargedUnderItsOwnRule(t *testing.T) {
 	c, book := start(t, nil)
 	answers := acquire(t, c, &ledger.Batch{Holder: 7, Seq: 1, Version: book.Current().Version, Asks: []ledger.KeyAsk{
-		take("ten", "u1", 4), take("ten", "acme", 4), take("other", "u1", 4), take("ten", "u2", 11),
+		take("ten", "u1", 4), take("ten", "acme", 4), take("other", "u1", 4), take("ten", "u2", 11), take("ten", "acme", 1),
 	}})
 
-	for i, want := range []struct{ burst, avail int64 }{{10, 6}, {80, 76}, {10, 6}, {10, 10}} {
+	for i, want := range []struct{ burst, avail int64 }{{10, 6}, {80, 76}, {10, 6}, {10, 10}, {80, 75}} {
 		got := answers.Keys[i].Answer
 		if b := got.Terms.Bucket; answers.Keys[i].Code != ledger.KeyOK || b.Burst != want.burst || b.Avail(0, got.Level) != want.avail {
 			t.Errorf("key %d: code %v, burst %d, available %d; want OK, %d, %d",
@@ -199,6 +199,38 @@ func TestAcquireLeavesTheBatchAlone(t *testing.T) {
 
 	if got := batch.Asks[0].Ask; got.Lag != 1<<60 || got.Holder != 3 || !slices.Equal(got.Takes, []int64{1, 2}) {
 		t.Errorf("the ask became %+v: its sender needs it for another try", got)
+	}
+}
+
+// recorder keeps the ops that reach the store.
+type recorder struct {
+	store.Store
+
+	ops *[]store.Op
+}
+
+func (r recorder) Apply(ctx context.Context, ops []store.Op, results []store.Result) {
+	*r.ops = append(*r.ops, ops...)
+	r.Store.Apply(ctx, ops, results)
+}
+
+func TestALagIsTakenForAnHourAtMost(t *testing.T) {
+	var ops []store.Op
+
+	c, _ := start(t, func(s store.Store) store.Store { return recorder{s, &ops} })
+	batch := &ledger.Batch{Holder: 7, Seq: 1}
+	lags := []int64{0, 5, -5, 3_600_000_000, 3_600_000_001, 1<<63 - 1, -1 << 63}
+
+	for _, lag := range lags {
+		batch.Asks = append(batch.Asks, ledger.KeyAsk{Rule: "ten", Key: fmt.Sprint(lag), Ask: ledger.Ask{Lag: lag}})
+	}
+
+	acquire(t, c, batch)
+
+	for i, want := range []int64{0, 5, -5, 3_600_000_000, 3_600_000_000, 3_600_000_000, -3_600_000_000} {
+		if got := ops[i].Ask.Lag; got != want {
+			t.Errorf("lag %d reached the store as %d, want %d", lags[i], got, want)
+		}
 	}
 }
 

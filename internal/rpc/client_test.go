@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -122,6 +123,15 @@ func TestABreakerOpensAndItsCoordinatorComesBack(t *testing.T) {
 
 	if state := c.Stats().Replicas[0].State; state != "open" {
 		t.Errorf("state %s, want open", state)
+	}
+
+	// A probe over a connection that is down would only lengthen the backoff.
+	r := c.replicas[0]
+	eventually(t, "the connection is down", func() bool { return r.conn.GetState() == connectivity.TransientFailure })
+	r.until.Store(1)
+
+	if ok, _ := r.enter(c.now()); ok || !c.Unavailable() {
+		t.Error("a probe went over a connection that is down")
 	}
 
 	s.start()
@@ -308,15 +318,18 @@ func TestBatchesThatServersRefuseAreNotSent(t *testing.T) {
 func TestABadBatchBlamesNobody(t *testing.T) {
 	config := ServerConfig{Coordinator: newCoordinator(t, newStore(t), newBook(t)), Signer: signer(t, 1)}
 	s := serve(t, config)
-	c := dialTo(t, nil, s)
+	c := dialTo(t, nil, s, serve(t, config))
 
 	for range 2 * breakAfter {
+		c.begin(0)
+
 		if _, err := c.Acquire(t.Context(), &ledger.Batch{Holder: holderID}); status.Code(err) != codes.InvalidArgument {
 			t.Fatalf("error %v", err)
 		}
 	}
 
-	if got := c.Stats().Replicas[0]; got.Failures != 0 || s.Stats().Invalid != 2*breakAfter {
+	got := c.Stats().Replicas
+	if got[0].Failures != 0 || got[1].Calls != 0 || s.Stats().Invalid != 2*breakAfter {
 		t.Errorf("stats %+v and %+v", got, s.Stats())
 	}
 }
