@@ -19,7 +19,13 @@ const raiseEvery = time.Second
 
 // Book has the rule set in force and numbers it. Versions only move forward: each
 // is max(µs of the clock, last + 1), so that the rules of a restarted coordinator
-// are newer than those it had before, though nothing was kept. It is safe for concurrent use.
+// are newer than those it had before, though nothing was kept.
+//
+// A Book is the only one to number the rules of its holders. Coordinators of one
+// store that each read a file of their own must read the same: while the files
+// differ, whichever was applied last holds for a key.
+//
+// It is safe for concurrent use.
 type Book struct {
 	clock   func() time.Time
 	edition atomic.Pointer[edition]

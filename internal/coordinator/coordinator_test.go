@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -222,7 +223,7 @@ func TestALagIsTakenForAnHourAtMost(t *testing.T) {
 	lags := []int64{0, 5, -5, 3_600_000_000, 3_600_000_001, 1<<63 - 1, -1 << 63}
 
 	for _, lag := range lags {
-		batch.Asks = append(batch.Asks, ledger.KeyAsk{Rule: "ten", Key: fmt.Sprint(lag), Ask: ledger.Ask{Lag: lag}})
+		batch.Asks = append(batch.Asks, ledger.KeyAsk{Rule: "ten", Key: strconv.FormatInt(lag, 10), Ask: ledger.Ask{Lag: lag}})
 	}
 
 	acquire(t, c, batch)

@@ -52,6 +52,26 @@ func TestInventedHoldersAreBounded(t *testing.T) {
 	}
 }
 
+// The store has forgotten who was silent for its TTL, so his return is news even before a beat noticed.
+func TestWhoComesBackIsToldAgain(t *testing.T) {
+	now := time.Unix(0, 0)
+	c := &census{}
+	p := newPresence(c, func() time.Time { return now })
+
+	for _, step := range []struct {
+		after time.Duration
+		told  int
+	}{{0, 1}, {presenceTTL - 1, 1}, {presenceTTL - 1, 1}, {presenceTTL, 2}, {0, 2}} {
+		now = now.Add(step.after)
+
+		p.see(t.Context(), 1)
+
+		if c.told != step.told {
+			t.Errorf("%v after the last ask: told %d times, want %d", step.after, c.told, step.told)
+		}
+	}
+}
+
 func TestLogLinesAreRare(t *testing.T) {
 	var n counts
 
