@@ -27,9 +27,10 @@ const (
 	MaxAsks = 1_000
 	// MaxKey is the size of a key, in bytes.
 	MaxKey = 64 << 10
-	// MaxBatchBytes is the size of a batch in wire form. Whoever fills batches
-	// splits them before they reach it, so that a caller with long keys delays nobody else.
-	MaxBatchBytes = 16 << 20
+	// MaxBatchBytes is the size of a batch in wire form: 300 keys of the longest.
+	// Whoever fills batches splits them before they reach it, so that a caller
+	// with long keys delays nobody else.
+	MaxBatchBytes = 20 << 20
 
 	maxAskBytes    = 192 // of an ask but for its key and takes
 	maxNumberBytes = 10
