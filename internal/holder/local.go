@@ -7,8 +7,9 @@ import "github.com/leaseway/leaseway/internal/rate"
 //
 // What it admits is debt afterwards, less what drained meanwhile. The ledger
 // drains what it knew of by itself, which takes it up to a full bucket's time, so
-// the debt begins to drain only after that, at this holder's share of the rate:
-// both together never drain faster than the limit, whatever was really in use.
+// the debt begins to drain only after that, at this holder's part of the whole
+// rate: both together never drain faster than the limit, whatever was really in
+// use, and just as fast if the bucket was empty when the outage began.
 type local struct {
 	on     bool
 	bucket rate.Bucket // decides
@@ -33,7 +34,7 @@ func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, hol
 	}
 
 	share := whole.Share(localNum, localDen, max(1, holders))
-	f := local{on: true, bucket: share, share: share, base: l.debt}
+	f := local{on: true, bucket: share, share: whole.Share(1, 1, max(1, holders)), base: l.debt}
 	f.from = rate.At(whole.Add(rate.At(now), whole.Burst).Micros + 1)
 
 	if fixed != nil {

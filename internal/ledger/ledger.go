@@ -306,13 +306,21 @@ func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused bool) {
 	return taken, refused
 }
 
-// share is how much of avail one holder may lease. Alone it may have all;
-// otherwise every holder leaves a part for one that comes new. In all, at most
-// four fifths of the burst are leased, so that takes always find something.
+// share is how much of avail one holder may lease. Alone it may have all. With
+// others, each leaves a part for everybody and for one that comes new; once the
+// bucket is scarce it leaves half, since they all wait (askAgain) while tokens
+// collect, and what is left then serves nobody. In all, at most four fifths of
+// the burst are leased, so that takes always find something.
 func (s *State) share(avail int64) int64 {
+	burst := s.Terms.Bucket.Burst
+
 	if others := int64(len(s.Leases) - 1); others > 0 {
-		avail /= others + 2
+		if avail < burst/2 {
+			avail = (avail + 1) / 2
+		} else {
+			avail /= others + 2
+		}
 	}
 
-	return min(avail, s.Terms.Bucket.Burst*4/5-s.Outstanding())
+	return min(avail, burst*4/5-s.Outstanding())
 }

@@ -89,8 +89,8 @@ func (s *State) answer(i int, taken uint64, a Answer) Answer {
 }
 
 // askAgain says when a holder that got less than it wanted should come again.
-// A lone one comes for the next token. Several wait longer once less than half
-// the burst is there, because tokens collect meanwhile, up to a quarter of the
+// A lone one comes for the next token. Several wait longer once less than a quarter
+// of the burst is there, because tokens collect meanwhile, up to a quarter of the
 // burst, and none is lost.
 func askAgain(b rate.Bucket, level rate.Time, holders int64) int64 {
 	avail := b.Avail(0, level)
@@ -100,7 +100,7 @@ func askAgain(b rate.Bucket, level rate.Time, holders int64) int64 {
 		return next
 	}
 
-	if avail > 0 && avail >= b.Burst/2 {
+	if avail > 0 && avail >= b.Burst/4 {
 		return 0
 	}
 
