@@ -12,24 +12,46 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/leaseway/leaseway/internal/demo"
 )
 
+const demoHelp = `Run a coordinator and three API servers on this machine, each a process of its own, and send them the requests of many
+callers over HTTP. The API servers share the limits through the coordinator, and decide in their own memory. At 40 % of
+the time the coordinator is killed; at 60 % it is started again.
+
+In the end a table for each phase says what every caller got, and what was promised is held against it: the limit is
+never passed, over all servers together and in any stretch of time; callers above their limit get all of it; a busy
+caller costs few calls to the coordinator; without a coordinator nobody gets an error, or more than the share that is
+meant for that case. The exit status is 1 if a promise was not kept.
+
+With --log the requests are those of an access log (common or combined format), compressed to the duration.`
+
+const defaultDuration = 30 * time.Second
+
 func newDemo() *cobra.Command {
-	cfg := demo.Config{}
-	output := ""
+	cfg, output := demo.Config{}, ""
 
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch three API servers share limits",
-		Args:  noArguments,
+		Short: "Watch three API servers share limits through a coordinator",
+		Long:  demoHelp,
+		Example: "  leaseway demo\n" +
+			"  leaseway demo --duration 1m --seed 7\n" +
+			"  leaseway demo --log /var/log/nginx/access.log\n" +
+			"  leaseway demo -o json > result.json",
+		Args: noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) (err error) {
-			if cfg.Program, err = os.Executable(); err != nil {
-				return err
+			if output != "text" && output != "json" {
+				return fmt.Errorf("--output %q is neither text nor json", output)
 			}
 
-			cfg.Watcher = plain{cmd.ErrOrStderr()}
+			if cfg.Program, err = os.Executable(); err != nil {
+				return fmt.Errorf("find this program, to start it for the servers: %w", err)
+			}
+
+			cfg.Watcher = watcher(cmd, output == "json")
 
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -39,44 +61,68 @@ func newDemo() *cobra.Command {
 				return err
 			}
 
-			e := json.NewEncoder(cmd.OutOrStdout())
-			e.SetIndent("", "  ")
-			e.Encode(result)
-
-			if !result.Held {
-				return errors.New("a claim was missed")
-			}
-
-			return nil
+			return report(cmd.OutOrStdout(), result, output == "json")
 		}),
 	}
-	cmd.Flags().DurationVar(&cfg.Duration, "duration", 30*time.Second, "how long")
-	cmd.Flags().Uint64Var(&cfg.Seed, "seed", 1, "seed")
-	cmd.Flags().StringVar(&cfg.Log, "log", "", "log")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().DurationVar(&cfg.Duration, "duration", defaultDuration, "how `long` to send requests, 6s to 1h")
+	cmd.Flags().Uint64Var(&cfg.Seed, "seed", 1, "`number` that the traffic is made from: the same one, the same requests")
+	cmd.Flags().StringVar(&cfg.Log, "log", "", "access log `file` to send instead, in common or combined format")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "`form` of the results: text or json")
+	cmd.Flags().SortFlags = false
 
 	return cmd
 }
 
-type plain struct{ w io.Writer }
+// watcher shows what happens: on the terminal if there is one, else as lines, which do not get between results in JSON.
+func watcher(cmd *cobra.Command, asJSON bool) demo.Watcher {
+	if asJSON {
+		return demo.NewPlain(cmd.ErrOrStderr())
+	}
 
-func (p plain) Say(s string)                                   { fmt.Fprintln(p.w, s) }
-func (p plain) Follow(ctx context.Context, l *demo.Live) error { <-ctx.Done(); return nil }
+	in, inFile := cmd.InOrStdin().(*os.File)
+	out, outFile := cmd.OutOrStdout().(*os.File)
 
+	if inFile && outFile && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd())) {
+		return demo.NewTerminal(in, out)
+	}
+
+	return demo.NewPlain(cmd.OutOrStdout())
+}
+
+var errPromise = errors.New("a promise was not kept")
+
+func report(w io.Writer, result *demo.Result, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+
+		if err := e.Encode(result); err != nil {
+			return fmt.Errorf("write the result: %w", err)
+		}
+	} else {
+		result.Write(w)
+	}
+
+	if !result.Held {
+		return errPromise
+	}
+
+	return nil
+}
+
+// newDemoChild runs another command, as a process of a demo: it ends when the demo does, however that ends.
 func newDemoChild() *cobra.Command {
 	return &cobra.Command{
-		Use: demo.ChildCommand, Hidden: true, DisableFlagParsing: true,
+		Use:                demo.ChildCommand + " COMMAND ARG…",
+		Short:              "Run a command until the standard input ends",
+		Hidden:             true,
+		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			go func() {
-				_, _ = io.Copy(io.Discard, cmd.InOrStdin())
-
-				if self, err := os.FindProcess(os.Getpid()); err == nil {
-					_ = self.Kill()
-				}
-			}()
+			go endWith(cmd.InOrStdin())
 
 			root := newRoot()
 			root.SetArgs(args)
+			root.SetIn(cmd.InOrStdin())
 			root.SetOut(cmd.OutOrStdout())
 			root.SetErr(cmd.ErrOrStderr())
 
@@ -85,19 +131,32 @@ func newDemoChild() *cobra.Command {
 	}
 }
 
+// endWith kills this process when in ends: nobody is left to be served, and nothing worth keeping was written.
+func endWith(in io.Reader) {
+	_, _ = io.Copy(io.Discard, in) //nolint:errcheck // a failure is an end, too
+
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Kill() //nolint:errcheck // it is about to be gone
+	}
+}
+
 func newDemoAPI() *cobra.Command {
 	cfg := demo.APIConfig{}
+
 	cmd := &cobra.Command{
-		Use: demo.APICommand, Hidden: true, Args: noArguments,
+		Use:    demo.APICommand,
+		Short:  "Run an API server of the demo",
+		Hidden: true,
+		Args:   noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			return untilStopped(cmd.Context(), func(ctx context.Context) error {
 				return demo.ServeAPI(ctx, cfg, cmd.OutOrStdout())
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&cfg.Name, "name", "", "name")
-	cmd.Flags().StringVar(&cfg.Coordinator, "coordinator", "", "coordinator")
-	cmd.Flags().StringVar(&cfg.CoordinatorKey, "coordinator-key", "", "key")
+	cmd.Flags().StringVar(&cfg.Name, "name", "", "`name` of the holder")
+	cmd.Flags().StringVar(&cfg.Coordinator, "coordinator", "", "`address` to lease from")
+	cmd.Flags().StringVar(&cfg.CoordinatorKey, "coordinator-key", "", "public `key` of the coordinator")
 
 	return cmd
 }

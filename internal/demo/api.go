@@ -128,7 +128,7 @@ type keyStats struct {
 	Balance int64 `json:"balance"`
 }
 
-const maxQuestion = 4 << 20 // bytes
+const maxQuestion = 64 << 20 // bytes
 
 func answerStats(limiter *leaseway.Limiter, w http.ResponseWriter, r *http.Request) {
 	var q statsQuestion

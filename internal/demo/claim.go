@@ -97,8 +97,8 @@ func (p *PhaseResult) claimIdeal() Claim {
 			least, who = share, l.Caller
 		}
 
-		if l.Admitted < floor98(l.Ideal) {
-			c.miss("%s: %d admitted, %d ideal (%.1f %%)", l.Caller, l.Admitted, l.Ideal, per100(l.Admitted, l.Ideal))
+		if !atLimit(l.bucket, l.Admitted, verdict{ideal: l.Ideal, waiting: l.Waiting}) {
+			c.miss("%s: %d admitted, %d ideal (%.1f %%), %d waiting", l.Caller, l.Admitted, l.Ideal, per100(l.Admitted, l.Ideal), l.Waiting)
 		}
 	}
 

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -142,4 +143,21 @@ func percentile(sorted []int32, p int) time.Duration {
 	}
 
 	return time.Duration(sorted[min(len(sorted)-1, len(sorted)*p/100)])
+}
+
+// busiest returns the n callers that wanted most between two snapshots, in the order of the traffic.
+func (l *Live) busiest(from, to snapshot, n int) []int {
+	index := make([]int, len(to.counts))
+	wanted := make([]int64, len(to.counts))
+
+	for i := range index {
+		index[i] = i
+		wanted[i] = to.counts[i].all() + to.counts[i].denied - from.counts[i].all() - from.counts[i].denied
+	}
+
+	slices.SortStableFunc(index, func(a, b int) int { return cmp.Compare(wanted[b], wanted[a]) })
+	index = index[:min(n, len(index))]
+	slices.Sort(index)
+
+	return index
 }

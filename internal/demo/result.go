@@ -69,8 +69,9 @@ type Line struct {
 	Each     [servers]int64 `json:"admittedPerServer"`
 	Denied   int64          `json:"denied"`
 	Failed   int64          `json:"failed"`
-	Ideal    int64          `json:"ideal"` // what one bucket in one place would have admitted
-	Asks     int64          `json:"asks"`  // messages about it to the coordinator
+	Ideal    int64          `json:"ideal"`   // what one bucket in one place would have admitted
+	Waiting  int64          `json:"waiting"` // tokens in its bucket at the end
+	Asks     int64          `json:"asks"`    // messages about it to the coordinator
 
 	// Fullest is the most that any stretch of time, of any length, saw beyond the rate, tokens: Burst at most.
 	Fullest int64 `json:"fullest,omitempty"`
@@ -113,10 +114,10 @@ func newResult(s *show) *Result {
 	}
 
 	for i, c := range s.traffic.callers {
-		for j, n := range ideals(c.bucket, all[i], spans) {
+		for j, v := range compare(c.bucket, all[i], spans) {
 			p := &r.Phases[j]
 			p.lines[i] = s.line(i, within(all[i], p.span), p.Phase)
-			p.lines[i].Ideal = n
+			p.lines[i].Ideal, p.lines[i].Waiting = v.ideal, v.waiting
 		}
 	}
 

@@ -11,14 +11,17 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-// The callers of the traffic that is made up, and what each wants, in requests a second.
+// The callers of the traffic that is made up, and what each wants, in requests a second. Limits are to be seen at work, so
+// callers are either well above theirs or well below.
 const (
-	tenants       = 60
-	tenantsDemand = 850.0 // all of them
-	tenantsZipf   = 0.7   // tenant k wants a part in proportion to 1/k^0.7
-	payrollIdle   = 100.0
-	payrollBurst  = 1200.0
-	wildDemand    = 600
+	tenants      = 55
+	largest      = 35.0 // tenant-01; tenant k wants 1/k^0.8 of it, by Zipf's law
+	zipf         = 0.8
+	crawlers     = 3
+	crawlDemand  = 80
+	payrollIdle  = 100.0
+	payrollBurst = 1600.0
+	wildDemand   = 900
 )
 
 // syntheticRules are the rules of the traffic that is made up.
@@ -31,7 +34,7 @@ rules:
     window: 1s
     burst: 50
     overrides:
-      - {key: acme, limit: 400, burst: 600}   # negotiated
+      - {key: acme, limit: 200, burst: 200}   # negotiated
 identity:
   apikey: [X-API-Key]
 `
@@ -53,19 +56,23 @@ func synthetic(whole time.Duration, seed uint64) (*traffic, error) {
 
 		return payrollIdle
 	}))
-	s.add("wild-script", func(_ *rand.Rand, at time.Duration) time.Duration {
-		return at + time.Second/wildDemand
-	})
+	s.add("wild-script", paced(wildDemand))
 
-	notes := map[string]string{"acme": "negotiated limit; a payroll run in each phase", "wild-script": "a loop without a pause"}
+	notes := map[string]string{"acme": "negotiated limit, payroll runs", "wild-script": "a loop without a pause"}
 
-	var sum float64
-	for k := 1; k <= tenants; k++ {
-		sum += math.Pow(float64(k), -tenantsZipf)
+	for k := 1; k <= crawlers; k++ {
+		key := fmt.Sprintf("crawler-%d", k)
+		notes[key] = "comes too often"
+
+		s.add(key, paced(crawlDemand))
 	}
 
+	var sum float64
+
 	for k := 1; k <= tenants; k++ {
-		demand := tenantsDemand * math.Pow(float64(k), -tenantsZipf) / sum
+		demand := largest * math.Pow(float64(k), -zipf)
+		sum += demand
+
 		s.add(fmt.Sprintf("tenant-%02d", k), poisson(func(time.Duration) float64 { return demand }))
 	}
 
@@ -81,10 +88,10 @@ func synthetic(whole time.Duration, seed uint64) (*traffic, error) {
 	}
 
 	t.about = []string{
-		fmt.Sprintf("%d callers, by API key: %d tenants that want %.0f requests/s in all, most of them little; each may have 50/s, 50 at once.",
-			len(t.callers), tenants, tenantsDemand),
-		fmt.Sprintf("acme may have 400/s, 600 at once: its payroll runs want %.0f/s. wild-script wants %.0f/s and may have 50/s.",
-			payrollBurst, float64(wildDemand)),
+		fmt.Sprintf("%d callers, told apart by API key. Each may make 50 requests/s, over all servers together, and 50 at once:", len(t.callers)),
+		fmt.Sprintf("  %d tenants stay below that (%.0f/s in all); %d crawlers want %d/s each; wild-script wants %d/s;",
+			tenants, sum, crawlers, crawlDemand, wildDemand),
+		fmt.Sprintf("  acme has negotiated 200/s, and wants %.0f/s, or %.0f/s in its payroll runs, of which each phase has one.", payrollIdle, payrollBurst),
 	}
 
 	return t, nil
@@ -94,6 +101,15 @@ func synthetic(whole time.Duration, seed uint64) (*traffic, error) {
 func poisson(rate func(at time.Duration) float64) func(*rand.Rand, time.Duration) time.Duration {
 	return func(rng *rand.Rand, at time.Duration) time.Duration {
 		return at + time.Duration(rng.ExpFloat64()/rate(at)*float64(time.Second))
+	}
+}
+
+// paced returns arrivals of a loop with perSecond turns, each of which takes half to one and a half times its due.
+func paced(perSecond int) func(*rand.Rand, time.Duration) time.Duration {
+	turn := time.Second / time.Duration(perSecond)
+
+	return func(rng *rand.Rand, at time.Duration) time.Duration {
+		return at + turn/2 + time.Duration(rng.Int64N(int64(turn)))
 	}
 }
 
