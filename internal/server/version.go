@@ -1,9 +1,9 @@
 package server
 
 import (
-	"cmp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // Version says which Leaseway this is, such as "v1.2.3" or "devel 3cbdbc7 (modified)".
@@ -27,7 +27,7 @@ func Version() string {
 	}
 
 	if version == "" || version == "(devel)" {
-		return "devel" + cmp.Or(" "+revision, "") + modified
+		return strings.TrimSpace("devel "+revision) + modified
 	}
 
 	return version
