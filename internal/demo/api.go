@@ -116,7 +116,7 @@ type statsQuestion struct {
 type apiStats struct {
 	Calls    int64      `json:"calls"`
 	Asks     int64      `json:"asks"`
-	Live     int64      `json:"live"`
+	Late     int64      `json:"late"`
 	Panics   int64      `json:"panics"`
 	Degraded bool       `json:"degraded"`
 	Keys     []keyStats `json:"keys"` // in the order of the question
@@ -140,7 +140,7 @@ func answerStats(limiter *leaseway.Limiter, w http.ResponseWriter, r *http.Reque
 
 	s := limiter.Stats()
 	answer := apiStats{
-		Calls: s.Calls, Asks: s.Asks, Live: s.Live, Panics: s.Panics, Degraded: s.Degraded,
+		Calls: s.Calls, Asks: s.Asks, Late: s.Late, Panics: s.Panics, Degraded: s.Degraded,
 		Keys: make([]keyStats, len(q.Keys)),
 	}
 

@@ -23,7 +23,7 @@ const (
 )
 
 // judge holds the phases against what is promised for each.
-func (r *Result) judge(_ marks) {
+func (r *Result) judge() {
 	for i := range r.Phases {
 		p := &r.Phases[i]
 
@@ -38,10 +38,25 @@ func (r *Result) judge(_ marks) {
 	}
 
 	r.Held = !slices.ContainsFunc(r.Claims, func(c Claim) bool { return !c.Held })
+}
 
+// warn says what is worth knowing and no claim. Lost is whether a server did not find the coordinator again in time.
+func (r *Result) warn(lost bool) {
 	if r.Traffic.Behind {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("This machine was too busy: 1 request in 100 was sent more than %.0f ms late (at most %.0f ms). "+
 			"The limits are judged by when requests came, not by when they were meant to.", r.Traffic.LateP99Ms, r.Traffic.LateMaxMs))
+	}
+
+	for i := range r.Phases {
+		if p := &r.Phases[i]; p.Late > 0 && (p.Phase == Before || p.Phase == After) {
+			r.Warnings = append(r.Warnings, fmt.Sprintf("In the phase %q %d requests waited 20 ms for the coordinator in vain, and were decided without it. "+
+				"On a machine that is less busy none should.", p.Phase, p.Late))
+		}
+	}
+
+	if lost {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("Not every server had found the coordinator %v after its return, "+
+			"so the phase after the recovery began without it.", recoverIn))
 	}
 }
 

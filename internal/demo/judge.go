@@ -92,8 +92,8 @@ type verdict struct {
 }
 
 // compare returns what the ideal says about each span of a. It is full at first. Where an outage begins or ends, it has what
-// the real admissions until then have left in it; otherwise it goes on by itself: what it would have admitted during the
-// recovery it cannot admit again.
+// the real admissions until then have left in it. After the recovery it goes on by itself, since what it would have admitted
+// until then it cannot admit again; but it never has more than the real admissions left.
 func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
 	var (
 		all  = make([]verdict, len(spans))
@@ -102,8 +102,12 @@ func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
 	)
 
 	for i, s := range spans {
-		if s.phase == Outage || s.phase == Recovery {
+		switch s.phase {
+		case Before:
+		case Outage, Recovery:
 			own = real
+		case After:
+			own.tat = own.tat.Max(real.tat)
 		}
 
 		all[i].ideal = own.admit(within(a, s))
@@ -130,9 +134,9 @@ func fallbackShare(b rate.Bucket, balances []int64, t int64) int64 {
 
 // atLimit reports whether a caller above its limit got what it should: 98 % of the ideal, in whole requests.
 //
-// Tokens that wait in its bucket at the end are not lost, so they count: several servers that want more than there is let
-// some collect before they ask, see docs/decisions/0007, and that is up to half of the burst. It matters for short phases
-// only: tokens that do not come out fill the bucket, and overflow.
+// Tokens that wait in its bucket at the end are not lost, so they count, up to a quarter of the burst: servers that want more
+// than there is let so much collect before they ask, see docs/decisions/0007. It matters for short phases only: tokens that
+// do not come out fill the bucket, and overflow.
 func atLimit(b rate.Bucket, admitted int64, v verdict) bool {
-	return admitted+min(v.waiting, b.Burst/2) >= v.ideal*98/100
+	return admitted+min(v.waiting, b.Burst/4) >= v.ideal*98/100
 }

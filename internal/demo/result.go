@@ -40,6 +40,7 @@ type PhaseResult struct {
 	Denied   int64    `json:"denied"`
 	Failed   int64    `json:"failed"` // 5xx, or no answer
 	Calls    int64    `json:"calls"`  // of the API servers to the coordinator
+	Late     int64    `json:"late"`   // requests that waited for the coordinator in vain, 20 ms each
 	Decision Decision `json:"decision"`
 	Callers  []Line   `json:"callers"` // those with the most requests first
 	Others   Line     `json:"others"`  // the rest together
@@ -126,7 +127,8 @@ func newResult(s *show) *Result {
 	}
 
 	r.Traffic = generator(s.sender.events, r.Seconds)
-	r.judge(s.marks)
+	r.judge()
+	r.warn(s.lost)
 
 	return r
 }
@@ -215,6 +217,7 @@ func (s *show) sum(p *PhaseResult) {
 	if polls := s.polls[p.Phase]; polls != nil {
 		for j := range servers {
 			p.Calls += polls[1].stats[j].Calls - polls[0].stats[j].Calls
+			p.Late += polls[1].stats[j].Late - polls[0].stats[j].Late
 		}
 	}
 

@@ -33,7 +33,8 @@ type show struct {
 
 	marks   marks
 	polls   map[Phase]*[2]poll // at the beginning and at the end of each
-	stopped bool
+	lost    bool               // a server did not find the coordinator again in time
+	stopped bool               // before its end
 }
 
 // run runs until the traffic is over, ctx ends or the watcher has seen enough. The error is that of a child or of a question.
@@ -187,6 +188,7 @@ func (s *show) restart(ctx context.Context) error {
 			until = settled
 		}
 	} else {
+		s.lost = true
 		s.cfg.Watcher.Say(fmt.Sprintf("Not all servers have found it after %v, which they should have.", recoverIn))
 	}
 

@@ -20,8 +20,8 @@ const (
 	crawlers     = 3
 	crawlDemand  = 80
 	payrollIdle  = 100.0
-	payrollBurst = 1600.0
-	wildDemand   = 900
+	payrollBurst = 1800.0
+	wildDemand   = 1000
 )
 
 // syntheticRules are the rules of the traffic that is made up.
