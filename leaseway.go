@@ -104,7 +104,7 @@ func Dial(ctx context.Context, urls []string, opts ...Option) (*Limiter, error) 
 		return nil, &Error{Code: CodeInvalid, Message: "cannot use these coordinators", Err: err}
 	}
 
-	l, err := Over(ctx, client, append(opts, withHolder(holder))...)
+	l, err := Over(ctx, client, append(opts, WithIncarnation(holder))...)
 	if err != nil {
 		_ = client.Close()
 
@@ -133,7 +133,7 @@ func Over(ctx context.Context, source Source, opts ...Option) (*Limiter, error) 
 
 	l.start(func(ctx context.Context) { l.watch(ctx, source, ready) })
 
-	if kept != nil {
+	if kept != nil || l.options.late {
 		return l, nil
 	}
 

@@ -28,6 +28,7 @@ type options struct {
 	maxKeys  int64
 	holder   uint64
 	inline   bool
+	late     bool
 	clock    *table.Clock
 }
 
@@ -93,7 +94,14 @@ func WithMaxKeys(n int64) Option { return optionFunc(func(o *options) { o.maxKey
 // requests call it themselves instead of through a queue.
 func WithInProcess() Option { return optionFunc(func(o *options) { o.inline = true }) }
 
-func withHolder(n uint64) Option { return optionFunc(func(o *options) { o.holder = n }) }
+// WithIncarnation sets what tells this process apart from all holders, restarts
+// of it included: random, and not 0. You need it only with Over, for a source
+// that must know it too. The default is drawn at each start.
+func WithIncarnation(n uint64) Option { return optionFunc(func(o *options) { o.holder = n }) }
+
+// WithLateRules lets Dial and Over return before any rules are known. Until
+// they come every request is allowed. The default waits for them, and fails.
+func WithLateRules() Option { return optionFunc(func(o *options) { o.late = true }) }
 
 // allLoopback reports whether every address is on this machine.
 func allLoopback(urls []string) bool {

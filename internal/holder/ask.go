@@ -221,6 +221,11 @@ func (l *Lease) Full(now int64) int64 {
 	return b.Full(now, add(b, l.level(now), -l.balance.Load()))
 }
 
+// FullSpent is Full if everything that is leased were spent now.
+func (l *Lease) FullSpent(now int64) int64 {
+	return l.heard.terms.Bucket.Full(now, l.level(now))
+}
+
 // Wait returns the µs from now until a request for n tokens can pass, -1 for never.
 func (l *Lease) Wait(now, n int64) int64 {
 	if !l.Known() {

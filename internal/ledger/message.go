@@ -66,6 +66,7 @@ type Answer struct {
 // The scarcity bounds, in µs and per holder: see askAgain.
 const (
 	scarceFloor     = 100_000
+	scarceCeiling   = 1_000_000
 	scarcePerHolder = 10
 )
 
@@ -106,6 +107,11 @@ func askAgain(b rate.Bucket, level rate.Time, holders int64) int64 {
 
 	quarter := b.Add(rate.Time{}, b.Burst).Micros / 4
 	collect := max(scarceFloor, b.Add(rate.Time{}, 1).Micros*scarcePerHolder*holders)
+	collect = min(quarter, collect, scarceCeiling)
 
-	return max(next, min(quarter, collect))
+	if avail > 0 {
+		return collect // there is something now: no slow limit may keep it from being asked for
+	}
+
+	return max(next, collect)
 }

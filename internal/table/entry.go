@@ -17,7 +17,7 @@ type Entry struct {
 
 	limits atomic.Pointer[limits]
 	avail  atomic.Int64 // what the store had left, when it last answered
-	full   atomic.Int64 // when the bucket is full, on the holder's clock
+	full   atomic.Int64 // when the bucket is full if the lease is spent, on the holder's clock
 	extra  atomic.Int64 // tokens spent above one a request
 	denied atomic.Int64 // requests denied from memory
 	asking atomic.Bool  // it is in the queue
@@ -112,7 +112,7 @@ func (e *Entry) saw(now int64, a *ledger.Answer) {
 	}
 
 	e.avail.Store(max(0, e.Remaining(now)-e.Balance()))
-	e.full.Store(now + e.Full(now))
+	e.full.Store(now + e.FullSpent(now))
 }
 
 // turn brings the lease to the present tick; under the lock.

@@ -98,7 +98,7 @@ func (h *Hit) reserve(alone bool) bool {
 
 	tick := t.clock.tick.Load()
 	if left, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
-		e.admit(&h.Out, FromLease, tick, left+e.avail.Load())
+		e.admit(&h.Out, FromLease, tick, left+e.avail.Load(), left)
 		h.held = holdsLease
 
 		return true
@@ -123,7 +123,7 @@ func (h *Hit) reserveSlow(alone bool) bool {
 	h.epoch = e.Epoch()
 
 	if _, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
-		e.admit(&h.Out, FromLease, now, e.Remaining(now))
+		e.admit(&h.Out, FromLease, now, e.Remaining(now), e.Balance())
 		h.held = holdsLease
 
 		return true

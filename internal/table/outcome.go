@@ -53,14 +53,17 @@ type Charge struct {
 // None reports whether nothing was charged.
 func (c Charge) None() bool { return c.entry == nil }
 
-// admit fills in out for a request for n tokens that passed with left remaining.
-func (e *Entry) admit(out *Outcome, origin Origin, now, left int64) {
+// admit fills in out for a request that passed, with left tokens remaining, of
+// which balance are in this holder's lease.
+func (e *Entry) admit(out *Outcome, origin Origin, now, left, balance int64) {
 	v := e.limits.Load()
 	out.Kind, out.Origin = Allowed, origin
 	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
 	out.Remaining = left
-	out.Reset = max(0, e.full.Load()-now)
 	out.RetryAfter = 0
+
+	// What is leased and not spent is not used: each token of it brings the end nearer.
+	out.Reset = max(0, e.full.Load()-now-balance*v.bucket.P/max(1, v.bucket.Q))
 }
 
 // refuse fills in out for a request that did not pass; under the lock.

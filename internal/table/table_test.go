@@ -221,3 +221,19 @@ func TestAllOrNothingWithLargeCosts(t *testing.T) {
 		t.Fatal("the capacity was given twice")
 	}
 }
+
+// Reset says when a central counter would be full again, however much of a lease is spent.
+func TestResetCountsWhatWasSpentFromALease(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: r, keyBy: user, limit: 1000, window: 1000s}]")
+
+	for i := range int64(500) {
+		got := r.take(0, "r", "k", 1)
+		if want := (i + 1) * sec; got.Reset > want || got.Reset < want-(r.now-1_000_000_000)-1 || got.Remaining != 999-i {
+			t.Fatalf("request %d: %+v, want a reset of about %d", i, got, want)
+		}
+
+		r.wait(ms)
+	}
+}
