@@ -133,7 +133,7 @@ func Over(ctx context.Context, source Source, opts ...Option) (*Limiter, error) 
 
 	l.start(func(ctx context.Context) { l.watch(ctx, source, ready) })
 
-	if kept != nil || l.options.late {
+	if kept != nil {
 		return l, nil
 	}
 
@@ -146,6 +146,11 @@ func Over(ctx context.Context, source Source, opts ...Option) (*Limiter, error) 
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timer.C:
+		if l.options.late {
+			l.options.logger.Warn("no coordinator sent any rules yet: everything is allowed until one does")
+
+			return l, nil
+		}
 	}
 
 	l.halt()

@@ -99,8 +99,8 @@ func WithInProcess() Option { return optionFunc(func(o *options) { o.inline = tr
 // that must know it too. The default is drawn at each start.
 func WithIncarnation(n uint64) Option { return optionFunc(func(o *options) { o.holder = n }) }
 
-// WithLateRules lets Dial and Over return before any rules are known. Until
-// they come every request is allowed. The default waits for them, and fails.
+// WithLateRules lets Dial and Over succeed although no rules came in time.
+// Until they come every request is allowed. The default is to fail.
 func WithLateRules() Option { return optionFunc(func(o *options) { o.late = true }) }
 
 // allLoopback reports whether every address is on this machine.

@@ -95,7 +95,9 @@ func (e *engine) openRules(config *Config, book *coordinator.Book) error {
 // readiness is how to ask whether the engine can decide. Asking is cheap: anyone may, and as often as they like.
 func (e *engine) readiness() *readiness {
 	if e.client != nil {
-		return &readiness{unreachable: e.client.Unavailable, store: func() string {
+		unreachable := func() bool { return e.limiter.Rules().Version == 0 || e.client.Unavailable() }
+
+		return &readiness{unreachable: unreachable, store: func() string {
 			if e.client.Stats().Mixed {
 				return "the coordinators have different stores: name only those of one with --coordinator"
 			}

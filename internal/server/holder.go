@@ -25,7 +25,8 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 
 	e.limiter, err = leaseway.Over(ctx, e.client,
 		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline),
-		leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()))
+		leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()),
+		leaseway.WithIncarnation(remote.Holder), leaseway.WithLateRules())
 
 	return err
 }
