@@ -1,0 +1,21 @@
+package table
+
+// Next returns when the next appointment of the wheel is due, µs on the table's
+// clock; ok is false while there is none. Whoever moves a virtual clock may jump
+// there at once: nothing happens on the way.
+func (t *Table) Next() (at int64, ok bool) {
+	w := &t.wheel
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	for slot := w.at + 1; slot < w.at+slots; slot++ {
+		for _, sp := range w.slots[slot%slots] {
+			if sp.entry.visit == sp.at {
+				return slot * slotWidth, true
+			}
+		}
+	}
+
+	return 0, false
+}
