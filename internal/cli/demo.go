@@ -133,10 +133,10 @@ func newDemoChild() *cobra.Command {
 
 // endWith kills this process when in ends: nobody is left to be served, and nothing worth keeping was written.
 func endWith(in io.Reader) {
-	_, _ = io.Copy(io.Discard, in) //nolint:errcheck // a failure is an end, too
+	_, _ = io.Copy(io.Discard, in) // a failure is an end, too
 
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
-		_ = self.Kill() //nolint:errcheck // it is about to be gone
+		_ = self.Kill() // it is about to be gone
 	}
 }
 

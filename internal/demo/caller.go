@@ -49,6 +49,15 @@ func (t *target) request(host string) *http.Request {
 	}
 }
 
+// newTarget returns the target for a path and a query of any bytes, of which the percent-encoded ones stay so. It reports
+// false for what cannot be one.
+func newTarget(path, query string) (*target, bool) {
+	raw := escaped(path, pathBytes)
+	plain, err := url.PathUnescape(raw)
+
+	return &target{path: plain, raw: raw, query: escaped(query, queryBytes)}, err == nil
+}
+
 // shot is a request at its time.
 type shot struct {
 	at     time.Duration // since the traffic began

@@ -56,7 +56,7 @@ func startChild(ctx context.Context, program, name string, args ...string) (*chi
 	}
 
 	go func() {
-		_ = c.cmd.Wait() //nolint:errcheck // how it ended is in its log
+		_ = c.cmd.Wait() // how it ended is in its log
 		close(c.ended)
 	}()
 
@@ -92,19 +92,9 @@ func (c *child) address(kind string) string {
 
 // kill ends the child without asking it (SIGKILL), and waits until it is gone.
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill() //nolint:errcheck // it ended already
+	_ = c.cmd.Process.Kill() // it ended already
 	<-c.ended
-	_ = c.stdin.Close() //nolint:errcheck // nobody is at the other end
-}
-
-// running reports whether the child did not end.
-func (c *child) running() bool {
-	select {
-	case <-c.ended:
-		return false
-	default:
-		return true
-	}
+	_ = c.stdin.Close() // nobody is at the other end
 }
 
 const (
@@ -145,7 +135,12 @@ func (l *childLog) take(line []byte) {
 	l.lines = append(l.lines, string(line))
 	l.lines = l.lines[max(0, len(l.lines)-keptLines):]
 
-	var said struct{ Msg, HTTP, GRPC string }
+	var said struct {
+		Msg  string `json:"msg"`
+		HTTP string `json:"http"`
+		GRPC string `json:"grpc"`
+	}
+
 	if l.addresses != nil || json.Unmarshal(line, &said) != nil || said.Msg != listening {
 		return
 	}

@@ -20,6 +20,10 @@ const (
 	hotFrom     = 100.0 // requests a second that make a caller hot
 	askMost     = 2.0   // messages per 100 requests of a hot caller
 	missedShown = 5
+
+	// leasedFrom is the burst from which a limit is leased at all; tokens of smaller ones are taken one by one, each for a
+	// message, see docs/how-it-works.md.
+	leasedFrom = 4 * servers
 )
 
 // judge holds the phases against what is promised for each.
@@ -43,14 +47,15 @@ func (r *Result) judge() {
 // warn says what is worth knowing and no claim. Lost is whether a server did not find the coordinator again in time.
 func (r *Result) warn(lost bool) {
 	if r.Traffic.Behind {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("This machine was too busy: 1 request in 100 was sent more than %.0f ms late (at most %.0f ms). "+
-			"The limits are judged by when requests came, not by when they were meant to.", r.Traffic.LateP99Ms, r.Traffic.LateMaxMs))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("This machine was too busy: 1 request in 100 was sent more than "+
+			"%.0f ms late (at most %.0f ms). The limits are judged by when requests came, not by when they were meant to.",
+			r.Traffic.LateP99Ms, r.Traffic.LateMaxMs))
 	}
 
 	for i := range r.Phases {
 		if p := &r.Phases[i]; p.Late > 0 && (p.Phase == Before || p.Phase == After) {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("In the phase %q %d requests waited 20 ms for the coordinator in vain, and were decided without it. "+
-				"On a machine that is less busy none should.", p.Phase, p.Late))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("In the phase %q %d requests waited 20 ms for the coordinator in vain, "+
+				"and were decided without it. On a machine that is less busy none should.", p.Phase, p.Late))
 		}
 	}
 
@@ -60,7 +65,7 @@ func (r *Result) warn(lost bool) {
 	}
 }
 
-func (c *Claim) miss(format string, args ...any) {
+func (c *Claim) missf(format string, args ...any) {
 	c.Held = false
 
 	if len(c.Missed) < missedShown {
@@ -78,7 +83,7 @@ func (p *PhaseResult) claimBound() Claim {
 	for i := range p.lines {
 		l := &p.lines[i]
 		if l.Fullest > l.Burst {
-			c.miss("%s: %d tokens beyond its rate, and its burst is %d", l.Caller, l.Fullest, l.Burst)
+			c.missf("%s: %d tokens beyond its rate, and its burst is %d", l.Caller, l.Fullest, l.Burst)
 		}
 
 		if l.Fullest*worst.Burst > worst.Fullest*l.Burst {
@@ -92,12 +97,12 @@ func (p *PhaseResult) claimBound() Claim {
 }
 
 func (p *PhaseResult) claimIdeal() Claim {
-	c := p.claim("every caller above its limit gets at least 98 % of what one bucket in one place would have admitted")
+	c := p.claim("every caller above its limit gets at least 98 % of what one bucket in one place would have admitted; " +
+		"what waits in its bucket at the end counts, up to a quarter of its burst")
 
 	var (
 		capped int
-		least  = 100.0
-		who    = "nobody"
+		least  *Line
 	)
 
 	for i := range p.lines {
@@ -108,22 +113,27 @@ func (p *PhaseResult) claimIdeal() Claim {
 
 		capped++
 
-		if share := per100(l.Admitted, l.Ideal); share < least {
-			least, who = share, l.Caller
+		if least == nil || l.Admitted*least.Ideal < least.Admitted*l.Ideal {
+			least = l
 		}
 
 		if !atLimit(l.bucket, l.Admitted, verdict{ideal: l.Ideal, waiting: l.Waiting}) {
-			c.miss("%s: %d admitted, %d ideal (%.1f %%), %d waiting", l.Caller, l.Admitted, l.Ideal, per100(l.Admitted, l.Ideal), l.Waiting)
+			c.missf("%s: %d admitted, %d ideal (%s), %d waiting", l.Caller, l.Admitted, l.Ideal, percent(l.Admitted, l.Ideal), l.Waiting)
 		}
 	}
 
-	c.Found = fmt.Sprintf("%d callers were above their limit; the least was %.1f %%, of %s", capped, least, who)
+	c.Found = "no caller was above its limit"
+	if least != nil {
+		c.Found = fmt.Sprintf("%d callers were above their limit; the least was %s, of %s, for which %d waited",
+			capped, percent(least.Admitted, least.Ideal), least.Caller, least.Waiting)
+	}
 
 	return c
 }
 
 func (p *PhaseResult) claimCalls() Claim {
-	c := p.claim(fmt.Sprintf("a hot caller (%.0f requests/s or more) costs at most %.0f messages to the coordinator per 100 requests", hotFrom, askMost))
+	c := p.claim(fmt.Sprintf("a hot caller (%.0f requests/s or more, and a burst of %d or more, which can be leased) "+
+		"costs at most %.0f messages to the coordinator per 100 requests", hotFrom, leasedFrom, askMost))
 
 	var (
 		hot  int
@@ -132,7 +142,7 @@ func (p *PhaseResult) claimCalls() Claim {
 
 	for i := range p.lines {
 		l := &p.lines[i]
-		if float64(l.Demand) < hotFrom*p.Seconds {
+		if float64(l.Demand) < hotFrom*p.Seconds || l.Burst < leasedFrom {
 			continue
 		}
 
@@ -140,7 +150,7 @@ func (p *PhaseResult) claimCalls() Claim {
 		most = max(most, l.AsksPer100())
 
 		if l.AsksPer100() > askMost {
-			c.miss("%s: %d messages for %d requests (%.1f per 100)", l.Caller, l.Asks, l.Demand, l.AsksPer100())
+			c.missf("%s: %d messages for %d requests (%.1f per 100)", l.Caller, l.Asks, l.Demand, l.AsksPer100())
 		}
 	}
 
@@ -155,7 +165,7 @@ func (p *PhaseResult) claimAnswers() Claim {
 
 	for i := range p.lines {
 		if l := &p.lines[i]; l.Failed > 0 {
-			c.miss("%s: %d of %d failed", l.Caller, l.Failed, l.Demand)
+			c.missf("%s: %d of %d failed", l.Caller, l.Failed, l.Demand)
 		}
 	}
 
@@ -163,14 +173,15 @@ func (p *PhaseResult) claimAnswers() Claim {
 }
 
 func (p *PhaseResult) claimShare() Claim {
-	c := p.claim("no caller gets more than what was leased when the coordinator died, and four fifths of its limit, by a third on each server")
+	c := p.claim("no caller gets more than what was leased when the coordinator died, and four fifths of its limit, " +
+		"by a third on each server")
 
 	worst := &Line{Share: 1}
 
 	for i := range p.lines {
 		l := &p.lines[i]
 		if l.Alone > l.Share {
-			c.miss("%s: %d admitted, and its share was %d", l.Caller, l.Alone, l.Share)
+			c.missf("%s: %d admitted, and its share was %d", l.Caller, l.Alone, l.Share)
 		}
 
 		if l.Alone*worst.Share > worst.Alone*l.Share {

@@ -74,6 +74,10 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 
 	f, err := startFleet(ctx, cfg.Program, t.rules)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w before the first request", ErrStopped)
+	}
+
 	if err != nil {
 		return nil, err
 	}

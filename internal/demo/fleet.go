@@ -21,6 +21,9 @@ import (
 // servers is how many API servers share the limits.
 const servers = 3
 
+// askWithin bounds how long a server may take to say what it knows.
+const askWithin = 5 * time.Second
+
 // fleet is a coordinator and the API servers, each a process of its own, and the files that they need.
 type fleet struct {
 	program string
@@ -35,24 +38,25 @@ type fleet struct {
 }
 
 // startFleet starts all of it under the rules of document. Close what it returns.
-func startFleet(ctx context.Context, program, document string) (f *fleet, err error) {
-	f = &fleet{program: program, client: &http.Client{Timeout: 5 * time.Second}}
+func startFleet(ctx context.Context, program, document string) (*fleet, error) {
+	f := &fleet{program: program, client: &http.Client{Timeout: askWithin}}
 
-	defer func() {
-		if err != nil {
-			f.close()
-		}
-	}()
+	err := f.prepare(document)
+	if err == nil {
+		err = f.startCoordinator(ctx)
+	}
 
-	if err := f.prepare(document); err != nil {
+	if err == nil {
+		err = f.startAPIs(ctx)
+	}
+
+	if err != nil {
+		f.close()
+
 		return nil, err
 	}
 
-	if err := f.startCoordinator(ctx); err != nil {
-		return nil, err
-	}
-
-	return f, f.startAPIs(ctx)
+	return f, nil
 }
 
 // prepare writes the files and finds free ports.
@@ -173,7 +177,9 @@ func (f *fleet) ask(ctx context.Context, api *child, body []byte) (s apiStats, e
 		return s, fmt.Errorf("status %s", resp.Status)
 	}
 
-	return s, json.NewDecoder(io.LimitReader(resp.Body, 2*maxQuestion)).Decode(&s)
+	err = json.NewDecoder(io.LimitReader(resp.Body, 2*maxQuestion)).Decode(&s)
+
+	return s, err
 }
 
 // close kills every process, waits for it, and removes the files.
@@ -187,6 +193,6 @@ func (f *fleet) close() {
 	f.client.CloseIdleConnections()
 
 	if f.dir != "" {
-		_ = os.RemoveAll(f.dir) //nolint:errcheck // the system cleans up temporary files, too
+		_ = os.RemoveAll(f.dir) // the system cleans up temporary files, too
 	}
 }

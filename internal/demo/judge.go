@@ -97,7 +97,7 @@ type verdict struct {
 func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
 	var (
 		all  = make([]verdict, len(spans))
-		real = ideal{bucket: b}
+		seen = ideal{bucket: b}
 		own  = ideal{bucket: b}
 	)
 
@@ -105,14 +105,14 @@ func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
 		switch s.phase {
 		case Before:
 		case Outage, Recovery:
-			own = real
+			own = seen
 		case After:
-			own.tat = own.tat.Max(real.tat)
+			own.tat = own.tat.Max(seen.tat)
 		}
 
 		all[i].ideal = own.admit(within(a, s))
-		real.charge(within(a, s))
-		all[i].waiting = real.left(s.to)
+		seen.charge(within(a, s))
+		all[i].waiting = seen.left(s.to)
 	}
 
 	return all

@@ -1,16 +1,15 @@
 package demo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/accesslog"
@@ -115,7 +114,8 @@ func (l *logReader) readAll(ctx context.Context, cfg Config, file *os.File) erro
 	for n := 0; ; n++ {
 		if n%1000 == 0 && time.Since(said) > progressEach {
 			said = time.Now()
-			cfg.Watcher.Say(fmt.Sprintf("Reading %s: %d requests so far, %.0f %% of the file.", cfg.Log, len(l.requests), per100(count.read, size)))
+			cfg.Watcher.Say(fmt.Sprintf("Reading %s: %d requests so far, %.0f %% of the file.",
+				cfg.Log, len(l.requests), per100(count.read, size)))
 		}
 
 		if n%1000 == 0 && ctx.Err() != nil {
@@ -177,20 +177,16 @@ func (l *logReader) take(e *accesslog.Entry) error {
 		l.callers = append(l.callers, c)
 	}
 
-	raw := escaped(e.Path, pathBytes)
-
-	path, err := url.PathUnescape(raw)
-	if err != nil {
+	to, ok := newTarget(e.Path, e.Query)
+	if !ok {
 		l.junk++
 
-		return nil //nolint:nilerr // it cannot happen to what was escaped, and would be no reason to stop
+		return nil
 	}
 
-	l.requests = append(l.requests, logged{time: e.Time, shot: shot{caller: i, server: l.rng.IntN(servers), target: &target{
-		// Clones: an entry shares the memory of its whole line.
-		method: string([]byte(e.Method)), path: path, raw: raw, query: escaped(e.Query, queryBytes),
-		header: http.Header{"X-Forwarded-For": {e.IP.String()}, "User-Agent": {"leaseway-demo"}},
-	}}})
+	to.method = strings.Clone(e.Method) // an entry shares the memory of its whole line
+	to.header = http.Header{"X-Forwarded-For": {e.IP.String()}, "User-Agent": {"leaseway-demo"}}
+	l.requests = append(l.requests, logged{time: e.Time, shot: shot{caller: i, server: l.rng.IntN(servers), target: to}})
 
 	return nil
 }
@@ -247,29 +243,22 @@ func (l *logReader) left() string {
 		}
 	}
 
-	text := ""
+	var said []string
+
 	if len(parts) > 0 {
-		text = "Left out: " + joined(parts) + "."
+		said = append(said, "Left out: "+strings.Join(parts, ", ")+".")
 	}
 
 	if l.example != "" {
-		text += " The first such line: " + l.example
+		said = append(said, "The first such line: "+l.example+".")
 	}
 
 	if l.full {
-		text = cmp.Or(text+" ", "") + fmt.Sprintf("The log has more than the %d requests that can be sent in that time: these are the first.", l.most)
+		said = append(said, fmt.Sprintf("The log has more than the %d requests that can be sent in that time: these are the first.",
+			l.most))
 	}
 
-	return text
-}
-
-func joined(parts []string) string {
-	text := parts[0]
-	for _, p := range parts[1:] {
-		text += ", " + p
-	}
-
-	return text
+	return strings.Join(said, " ")
 }
 
 // countingReader counts what is read.

@@ -212,7 +212,9 @@ func (s *show) sum(p *PhaseResult) {
 	}
 
 	slices.Sort(nanos)
-	p.Decision = Decision{P50Micros: micros(percentile(nanos, 50)), P99Micros: micros(percentile(nanos, 99)), MaxMicros: micros(percentile(nanos, 100))}
+	p.Decision = Decision{
+		P50Micros: micros(percentile(nanos, 50)), P99Micros: micros(percentile(nanos, 99)), MaxMicros: micros(percentile(nanos, 100)),
+	}
 
 	if polls := s.polls[p.Phase]; polls != nil {
 		for j := range servers {
@@ -240,8 +242,6 @@ func (l *Line) add(o Line) {
 	l.Failed += o.Failed
 	l.Ideal += o.Ideal
 	l.Asks += o.Asks
-	l.Share += o.Share
-	l.Alone += o.Alone
 
 	for i, n := range o.Each {
 		l.Each[i] += n

@@ -148,8 +148,8 @@ func (s *sender) send(ctx context.Context, start time.Time, next shot) event {
 		return e
 	}
 
-	_, _ = io.CopyN(io.Discard, resp.Body, discardMost) //nolint:errcheck // it is shorter, and nobody reads it
-	_ = resp.Body.Close()                               //nolint:errcheck // as before
+	_, _ = io.CopyN(io.Discard, resp.Body, discardMost) // it is shorter, and nobody reads it
+	_ = resp.Body.Close()                               // as before
 
 	if before, nanos, err := readStamp(resp.Header); err == nil {
 		e.before, e.nanos, e.status = before, int32(min(nanos, math.MaxInt32)), int16(resp.StatusCode)

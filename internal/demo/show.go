@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -120,6 +121,8 @@ func (s *show) direct(ctx context.Context, start time.Time) error {
 	return s.watch(ctx, start.Add(s.cfg.Duration+time.Hour)) // to the end of ctx
 }
 
+func (s *show) sayf(format string, args ...any) { s.cfg.Watcher.Say(fmt.Sprintf(format, args...)) }
+
 // open begins a phase, and ends the one before.
 func (s *show) open(ctx context.Context, p Phase) error {
 	now, err := s.poll(ctx)
@@ -144,8 +147,8 @@ func (s *show) close(now poll) {
 
 // kill kills the coordinator. What is polled afterwards is what the servers had in hand: nobody gives them more.
 func (s *show) kill(ctx context.Context) error {
-	s.cfg.Watcher.Say(fmt.Sprintf("Killing the coordinator (SIGKILL, pid %d). The servers go on with the leases they have, and then each with its share "+
-		"of every limit.", s.fleet.coordinator.pid()))
+	s.sayf("Killing the coordinator (SIGKILL, pid %d). The servers go on with the leases they have, and then each with its share of "+
+		"every limit.", s.fleet.coordinator.pid())
 
 	s.marks.kill = time.Now().UnixMicro()
 	s.fleet.coordinator.kill()
@@ -166,8 +169,8 @@ func (s *show) restart(ctx context.Context) error {
 	}
 
 	s.marks.up = time.Now().UnixMicro()
-	s.cfg.Watcher.Say(fmt.Sprintf("The coordinator runs again (pid %d), with the data directory of the first. What it had in memory is lost; the "+
-		"servers will tell it what they admitted.", s.fleet.coordinator.pid()))
+	s.sayf("The coordinator runs again (pid %d), with the data directory of the first. What it had in memory is lost; the servers "+
+		"will tell it what they admitted.", s.fleet.coordinator.pid())
 
 	if err := s.open(ctx, Recovery); err != nil {
 		return err
@@ -182,14 +185,14 @@ func (s *show) restart(ctx context.Context) error {
 
 	until := limit
 	if !heard.IsZero() {
-		s.cfg.Watcher.Say(fmt.Sprintf("All servers have found it, %.0f ms after it was up.", float64(heard.UnixMicro()-s.marks.up)/1e3))
+		s.sayf("All servers have found it, %.0f ms after it was up.", float64(heard.UnixMicro()-s.marks.up)/1e3)
 
 		if settled := heard.Add(leaseTTLs * leaseTTL); settled.Before(limit) {
 			until = settled
 		}
 	} else {
 		s.lost = true
-		s.cfg.Watcher.Say(fmt.Sprintf("Not all servers have found it after %v, which they should have.", recoverIn))
+		s.sayf("Not all servers have found it after %v, which they should have.", recoverIn)
 	}
 
 	if err := s.watch(ctx, until); err != nil {
@@ -207,17 +210,12 @@ func (s *show) heard(ctx context.Context, limit time.Time) (time.Time, error) {
 	defer tick.Stop()
 
 	for time.Now().Before(limit) {
-		now, err := s.poll(ctx)
+		all, err := s.fleet.stats(ctx, statsQuestion{Rule: s.traffic.rule})
 		if err != nil {
 			return time.Time{}, err
 		}
 
-		degraded := false
-		for _, api := range now.stats {
-			degraded = degraded || api.Degraded
-		}
-
-		if !degraded {
+		if !slices.ContainsFunc(all[:], func(api apiStats) bool { return api.Degraded }) {
 			return time.Now(), nil
 		}
 

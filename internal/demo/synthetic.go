@@ -77,7 +77,7 @@ func synthetic(whole time.Duration, seed uint64) (*traffic, error) {
 	}
 
 	for _, source := range s.sources {
-		key := source.target.header.Get("X-API-Key")
+		key := source.target.header.Get("X-Api-Key")
 
 		c, err := newCaller(set.Rules[0], key, notes[key])
 		if err != nil {
@@ -88,10 +88,12 @@ func synthetic(whole time.Duration, seed uint64) (*traffic, error) {
 	}
 
 	t.about = []string{
-		fmt.Sprintf("%d callers, told apart by API key. Each may make 50 requests/s, over all servers together, and 50 at once:", len(t.callers)),
+		fmt.Sprintf("%d callers, told apart by API key. Each may make 50 requests/s, over all servers together, and 50 at once:",
+			len(t.callers)),
 		fmt.Sprintf("  %d tenants stay below that (%.0f/s in all); %d crawlers want %d/s each; wild-script wants %d/s;",
 			tenants, sum, crawlers, crawlDemand, wildDemand),
-		fmt.Sprintf("  acme has negotiated 200/s, and wants %.0f/s, or %.0f/s in its payroll runs, of which each phase has one.", payrollIdle, payrollBurst),
+		fmt.Sprintf("  acme has negotiated 200/s, and wants %.0f/s, or %.0f/s in its payroll runs, of which each phase has one.",
+			payrollIdle, payrollBurst),
 	}
 
 	return t, nil
@@ -155,9 +157,10 @@ func (s *schedule) next() (shot, bool) {
 // queue is a heap.Interface of sources, the earliest first.
 type queue []*source
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].at < q[j].at }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+// Len, Less and Swap are sort.Interface.
+func (q *queue) Len() int           { return len(*q) }
+func (q *queue) Less(i, j int) bool { return (*q)[i].at < (*q)[j].at }
+func (q *queue) Swap(i, j int)      { (*q)[i], (*q)[j] = (*q)[j], (*q)[i] }
 
 // Push adds a *source.
 func (q *queue) Push(x any) { *q = append(*q, x.(*source)) } //nolint:forcetypeassert // only add calls it

@@ -91,16 +91,16 @@ func (r *Result) writeClaims(w io.Writer, p Phase) {
 
 func (p *PhaseResult) write(w io.Writer) {
 	fmt.Fprintf(w, "\n%s (%.1f s)\n", p.Phase.title(), p.Seconds)
-	fmt.Fprintf(w, "%s requests: %s admitted, %s denied with 429, %s failed. Decisions: p50 %s, p99 %s, at most %s. Calls per 100 requests: %.1f.\n\n",
-		number(p.Requests), number(p.Admitted), number(p.Denied), number(p.Failed),
+	fmt.Fprintf(w, "%s requests: %s admitted, %s denied with 429, %s failed.\n",
+		number(p.Requests), number(p.Admitted), number(p.Denied), number(p.Failed))
+	fmt.Fprintf(w, "Decisions: p50 %s, p99 %s, at most %s. Calls to the coordinator per 100 requests: %.1f.\n\n",
 		short(p.Decision.P50Micros), short(p.Decision.P99Micros), short(p.Decision.MaxMicros), p.CallsPer100())
 
-	head := []string{"caller", "limit/s", "burst", "wanted"}
-	for i := range servers {
-		head = append(head, apiName(i))
-	}
-
-	rows := [][]string{append(head, "admitted", "of ideal", "of bound", "denied", "asks/100", "")}
+	rows := make([][]string, 0, len(p.Callers)+2)
+	rows = append(rows, []string{
+		"caller", "limit/s", "burst", "wanted", apiName(0), apiName(1), apiName(2), "admitted",
+		"of ideal", "of bound", "denied", "asks/100", "",
+	})
 
 	for i := range p.Callers {
 		rows = append(rows, p.Callers[i].row())
@@ -126,12 +126,10 @@ func (l *Line) row() []string {
 		bound = percent(l.Fullest, l.Burst)
 	}
 
-	row := []string{l.Caller, limit, burst, number(l.Demand)}
-	for _, n := range l.Each {
-		row = append(row, number(n))
+	return []string{
+		l.Caller, limit, burst, number(l.Demand), number(l.Each[0]), number(l.Each[1]), number(l.Each[2]), number(l.Admitted),
+		percent(l.Admitted, l.Ideal), bound, number(l.Denied), fmt.Sprintf("%.1f", l.AsksPer100()), l.Note,
 	}
-
-	return append(row, number(l.Admitted), percent(l.Admitted, l.Ideal), bound, number(l.Denied), fmt.Sprintf("%.1f", l.AsksPer100()), l.Note)
 }
 
 // writeRows aligns the first and the last column to the left, and what is between to the right.

@@ -189,18 +189,20 @@ func (m *model) text() string {
 
 // table has a row for each of the busiest callers.
 func (m *model) table(from, to snapshot, seconds float64) []string {
-	rows := [][]string{{"caller", "limit/s", apiName(0), apiName(1), apiName(2), "all/s", "denied/s", ""}}
+	rows := make([][]string, 0, viewRows+1)
+	rows = append(rows, []string{"caller", "limit/s", apiName(0), apiName(1), apiName(2), "all/s", "denied/s", ""})
+	perSecond := func(n int64) string { return fmt.Sprintf("%.0f", float64(n)/seconds) }
 
 	for _, i := range m.live.busiest(snapshot{counts: make([]count, len(to.counts))}, to, viewRows) {
 		c, was, now := m.live.callers[i], from.counts[i], to.counts[i]
-		row := []string{c.key, fmt.Sprintf("%g", c.limit)}
-
-		for j := range servers {
-			row = append(row, fmt.Sprintf("%.0f", float64(now.admitted[j]-was.admitted[j])/seconds))
-		}
-
-		all := float64(now.all()-was.all()) / seconds
-		rows = append(rows, append(row, fmt.Sprintf("%.0f", all), fmt.Sprintf("%.0f", float64(now.denied-was.denied)/seconds), bar(all/c.limit)))
+		all := now.all() - was.all()
+		rows = append(rows, []string{
+			c.key, fmt.Sprintf("%g", c.limit),
+			perSecond(now.admitted[0] - was.admitted[0]),
+			perSecond(now.admitted[1] - was.admitted[1]),
+			perSecond(now.admitted[2] - was.admitted[2]),
+			perSecond(all), perSecond(now.denied - was.denied), bar(float64(all) / seconds / c.limit),
+		})
 	}
 
 	var b strings.Builder

@@ -1,0 +1,310 @@
+package demo_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/demo"
+)
+
+// program builds the executable once, since the demo starts itself several times.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "leaseway-e2e-")
+	if err != nil {
+		return "", err
+	}
+
+	path := filepath.Join(dir, "leaseway")
+	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/leaseway").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+
+	return path, nil
+})
+
+// command returns "leaseway demo ARGS…", with temporary files in a directory of its own.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+
+	if testing.Short() {
+		t.Skip("it takes some seconds; run without -short")
+	}
+
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := exec.Command(path, append([]string{"demo"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+
+	return cmd
+}
+
+// temporary fails if cmd left files behind.
+func temporary(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+
+	dir := strings.TrimPrefix(cmd.Env[len(cmd.Env)-1], "TMPDIR=")
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// run runs the demo for its JSON document. A run on a machine that was too busy for it, by its own word, is made again.
+func run(t *testing.T, args ...string) demo.Result {
+	t.Helper()
+
+	const tries = 3
+
+	for try := 1; ; try++ {
+		cmd := command(t, append(args, "-o", "json")...)
+
+		var stdout, stderr bytes.Buffer
+
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+
+		var r demo.Result
+		if bad := json.Unmarshal(stdout.Bytes(), &r); bad != nil {
+			t.Fatalf("%v: the document: %v\n%s%s", err, bad, stdout.Bytes(), stderr.Bytes())
+		}
+
+		temporary(t, cmd)
+
+		if r.Held != (err == nil) {
+			t.Errorf("held: %v, and the exit status: %v", r.Held, err)
+		}
+
+		if !r.Held && len(r.Warnings) > 0 && try < tries {
+			t.Logf("again, since: %s", r.Warnings)
+
+			continue
+		}
+
+		for _, c := range r.Claims {
+			if !c.Held {
+				t.Errorf("%s: missed: %s: %s: %s", c.Phase, c.Claim, c.Found, c.Missed)
+			}
+		}
+
+		if t.Failed() {
+			t.Logf("warnings: %s\n%s", r.Warnings, stderr.Bytes())
+		}
+
+		return r
+	}
+}
+
+func TestDemo(t *testing.T) {
+	r := run(t, "--duration", "8s", "--seed", "3")
+
+	if len(r.Phases) != 4 || len(r.Claims) != 11 {
+		t.Fatalf("%d phases and %d claims, want 4 and 11", len(r.Phases), len(r.Claims))
+	}
+
+	if r.Traffic.Requests < 10_000 || r.Traffic.Unanswered > 0 {
+		t.Errorf("%d requests, %d without an answer", r.Traffic.Requests, r.Traffic.Unanswered)
+	}
+
+	for _, p := range r.Phases {
+		if len(p.Callers) == 0 || p.Callers[0].Caller != "acme" && p.Callers[0].Caller != "wild-script" {
+			t.Errorf("%s: the first caller is %+v", p.Phase, p.Callers)
+		}
+
+		if p.Requests == 0 || p.Admitted+p.Denied != p.Requests || p.Decision.P50Micros <= 0 {
+			t.Errorf("%s: %d requests, %d admitted, %d denied, %+v", p.Phase, p.Requests, p.Admitted, p.Denied, p.Decision)
+		}
+	}
+
+	// Without a coordinator nobody was asked, or hardly: otherwise it was not killed.
+	if before, outage := r.Phases[0].CallsPer100(), r.Phases[1].CallsPer100(); outage > before/4 {
+		t.Errorf("%.1f calls per 100 requests before the outage, %.1f in it", before, outage)
+	}
+}
+
+func TestDemoOfALog(t *testing.T) {
+	var log strings.Builder
+
+	for i := range 3000 {
+		client := fmt.Sprintf("192.0.2.%d", i%50)
+		if i%3 == 0 {
+			client = "198.51.100.7" // a third of all: far above its limit
+		}
+
+		fmt.Fprintf(&log, "%s - - [17/May/2015:10:%02d:%02d +0000] \"GET /%%2e./a//b\\x07%d?q=%%zz HTTP/1.1\" 200 12\n", client, i/600, i/10%60, i)
+	}
+
+	log.WriteString("this is no log line\n")
+
+	path := filepath.Join(t.TempDir(), "access.log")
+	if err := os.WriteFile(path, []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	r := run(t, "--duration", "6s", "--log", path)
+
+	if r.Traffic.Requests != 3000 || r.Phases[0].Callers[0].Caller != "198.51.100.7" || !r.Phases[0].Callers[0].Capped() {
+		t.Errorf("%d requests; the first caller is %+v", r.Traffic.Requests, r.Phases[0].Callers[0])
+	}
+
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "1 lines are in no known format") {
+		t.Errorf("notes: %q", r.Notes)
+	}
+}
+
+// The log is not part of the repository.
+func TestDemoOfARealLog(t *testing.T) {
+	path, err := filepath.Abs("../../../shared/data/apache_combined.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("there is no real access log to send: %v", err)
+	}
+
+	r := run(t, "--duration", "8s", "--log", path)
+
+	if r.Traffic.Requests != 10_000 {
+		t.Errorf("%d requests of 10,000", r.Traffic.Requests)
+	}
+}
+
+var startedPids = regexp.MustCompile(`coordinator \(pid (\d+)\) and 3 API servers \(pids (\d+), (\d+), (\d+)\)`)
+
+// started runs the demo until its first figures, and returns it, the pids of its children, and what it prints from then on.
+func started(t *testing.T) (*exec.Cmd, []int, *bufio.Scanner) {
+	t.Helper()
+
+	cmd := command(t, "--duration", "30s")
+
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+
+	var pids []int
+
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if found := startedPids.FindStringSubmatch(lines.Text()); found != nil {
+			for _, text := range found[1:] {
+				pid, _ := strconv.Atoi(text)
+				pids = append(pids, pid)
+			}
+		}
+
+		if strings.Contains(lines.Text(), "requests/s;") {
+			break
+		}
+	}
+
+	if len(pids) != 4 {
+		t.Fatalf("it did not say which processes it started: %v", pids)
+	}
+
+	return cmd, pids, lines
+}
+
+// gone waits until none of the processes runs.
+func gone(t *testing.T, pids []int) {
+	t.Helper()
+
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+
+	for _, pid := range pids {
+		for runs(pid) {
+			select {
+			case <-deadline.C:
+				t.Fatalf("process %d still runs", pid)
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+// runs reports whether a process is more than an entry that its parent has not looked at.
+func runs(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return false
+	}
+
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, after, _ := bytes.Cut(state, []byte(") "))
+
+	return err != nil || len(after) == 0 || after[0] != 'Z'
+}
+
+func TestDemoStopsWithTheResultsSoFar(t *testing.T) {
+	cmd, pids, lines := started(t)
+
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+
+	var rest strings.Builder
+	for lines.Scan() {
+		rest.WriteString(lines.Text() + "\n")
+	}
+
+	_ = cmd.Wait() // its promises are another test's
+
+	for _, want := range []string{"BEFORE: the coordinator runs", "acme", "It was stopped early"} {
+		if !strings.Contains(rest.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, rest.String())
+		}
+	}
+
+	gone(t, pids)
+	temporary(t, cmd)
+}
+
+func TestChildrenEndWithADemoThatIsKilled(t *testing.T) {
+	cmd, pids, _ := started(t)
+
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+
+	_ = cmd.Wait() // it was killed
+
+	gone(t, pids)
+}
+
+func TestDemoRefusesWhatItCannotShow(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--duration", "2s"}, "--duration 2s: give 6s to 1h"},
+		{[]string{"--log", "/no/such/file"}, "--log: open /no/such/file"},
+		{[]string{"-o", "xml"}, `--output "xml" is neither text nor json`},
+	} {
+		out, err := command(t, test.args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), test.want) {
+			t.Errorf("%q: %v: %s", test.args, err, out)
+		}
+	}
+}

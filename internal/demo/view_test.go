@@ -1,0 +1,166 @@
+package demo
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+func TestNumbersForPeople(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
+		if got := number(n); got != want {
+			t.Errorf("%d is written %s, want %s", n, got, want)
+		}
+	}
+
+	for micros, want := range map[float64]string{0.4: "0.4 µs", 12.3: "12 µs", 1234: "1.2 ms", 2_500_000: "2.5 s"} {
+		if got := short(micros); got != want {
+			t.Errorf("%v µs are written %s, want %s", micros, got, want)
+		}
+	}
+}
+
+func TestChildLog(t *testing.T) {
+	l := &childLog{ready: make(chan struct{})}
+
+	// In pieces, as a pipe gives it.
+	for _, part := range []string{"plain text\n{\"msg\":\"rules read\"}\n{\"level\":\"INFO\",\"msg\":\"liste", "ning\",\"http\":\"127.0.0.1:1\",", "\"grpc\":\"127.0.0.1:2\"}\nlast"} {
+		if _, err := io.WriteString(l, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	select {
+	case <-l.ready:
+	default:
+		t.Fatal("it serves, and that was not noticed")
+	}
+
+	if l.addresses["http"] != "127.0.0.1:1" || l.addresses["grpc"] != "127.0.0.1:2" || !strings.HasSuffix(l.lastWords(), "\nlast") {
+		t.Errorf("addresses %v, last words %q", l.addresses, l.lastWords())
+	}
+
+	// Whatever it writes, little of it is kept.
+	if _, err := io.WriteString(l, strings.Repeat("x", 1<<20)+strings.Repeat("\n", 100)); err != nil || len(l.lastWords()) > 2*keptLines*longLine {
+		t.Errorf("%v, %d bytes kept", err, len(l.lastWords()))
+	}
+}
+
+// shownTwice is a model that saw ada admitted 100 times on two servers and denied 40 times within a second.
+func shownTwice(t *testing.T) *model {
+	t.Helper()
+
+	l := newLive([]caller{{key: "ada", limit: 100, bucket: bucket(t, 100, 100)}, {key: "bob", limit: 50, bucket: bucket(t, 50, 50)}}, time.Minute)
+	m := &model{terminal: NewTerminal(nil, io.Discard), live: l, width: 60, snapshots: []snapshot{l.snapshot()}}
+
+	for i := range 140 {
+		e := event{status: 200, server: uint8(i % 2), nanos: 3000}
+		if i >= 100 {
+			e.status = 429
+		}
+
+		l.count(e)
+	}
+
+	l.enter(Outage, true)
+
+	to := l.snapshot()
+	to.at = m.snapshots[0].at.Add(time.Second)
+	m.snapshots = append(m.snapshots, to)
+
+	return m
+}
+
+func TestViewShowsRates(t *testing.T) {
+	m := shownTwice(t)
+	m.terminal.show(true)
+	m.terminal.Say("something happened that takes more than the width of one line to tell")
+
+	text := m.View().Content
+	for _, want := range []string{
+		"outage, " + red + "coordinator KILLED", "140 requests/s", "p50 3.0 µs",
+		"ada         100     50     50      0    100        40  " + strings.Repeat("█", barWidth),
+		"bob          50      0      0      0      0         0  " + strings.Repeat("░", barWidth),
+		"something happened that takes more than the width of one\n  line to tell",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the view does not show %q:\n%s", want, text)
+		}
+	}
+
+	m.height = 5
+	if lines := strings.Split(m.View().Content, "\n"); len(lines) >= m.height {
+		t.Errorf("%d lines on a terminal of %d", len(lines), m.height)
+	}
+}
+
+func TestPlainLineShowsRates(t *testing.T) {
+	m := shownTwice(t)
+
+	line := m.live.line(m.snapshots[0], m.snapshots[1])
+	for _, want := range []string{"outage", "140 requests/s; ada 100 of 100/s, bob 0 of 50/s", "p50 3.0 µs"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%q does not say %q", line, want)
+		}
+	}
+}
+
+func TestPlainFollowsUntilTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+
+		ctx, cancel := contextFor(t, 10*time.Second)
+		defer cancel()
+
+		if err := NewPlain(&text).Follow(ctx, newLive([]caller{{key: "ada"}}, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+
+		if n := strings.Count(text.String(), "\n"); n != 3 {
+			t.Errorf("%d lines in 10 s, want 3:\n%s", n, text.String())
+		}
+	})
+}
+
+func TestKeysStopTheView(t *testing.T) {
+	for key, stops := range map[tea.KeyPressMsg]bool{
+		{Code: 'q', Text: "q"}: true, {Code: 'c', Mod: tea.ModCtrl}: true, {Code: 'x', Text: "x"}: false,
+	} {
+		m := shownTwice(t)
+		if _, cmd := m.Update(key); m.quit != stops || (cmd != nil) != stops {
+			t.Errorf("%v: stops %v, want %v", key, m.quit, stops)
+		}
+	}
+}
+
+// The whole view, over a pipe: q is a stop, the end of the demo is none.
+func TestTerminalFollows(t *testing.T) {
+	for _, stops := range []bool{true, false} {
+		keys, typed := io.Pipe()
+		ctx, cancel := contextFor(t, time.Minute)
+		terminal := NewTerminal(keys, io.Discard)
+		done := make(chan error, 1)
+
+		go func() { done <- terminal.Follow(ctx, newLive([]caller{{key: "ada", limit: 1}}, time.Minute)) }()
+
+		if stops {
+			_, _ = io.WriteString(typed, "q")
+		} else {
+			cancel()
+		}
+
+		err := <-done
+		cancel()
+
+		_ = typed.Close()
+
+		if errors.Is(err, ErrStopped) != stops {
+			t.Errorf("q typed: %v, and it returned %v", stops, err)
+		}
+	}
+}
