@@ -12,8 +12,15 @@ type Log struct {
 // Admission is n tokens at one instant, µs.
 type Admission struct{ At, N int64 }
 
-// Prune returns entries without those that have left the window at now. The slice is reused.
+// Prune returns entries without those that have left the window at now. The
+// slice is reused. What a clock that stepped back left in the future counts as
+// of now: it leaves one window from here, and nothing waits for the old time, if
+// the result is kept even when nothing is taken.
 func (l Log) Prune(entries []Admission, now int64) []Admission {
+	for i := len(entries) - 1; i >= 0 && entries[i].At > now; i-- {
+		entries[i].At = now
+	}
+
 	i := 0
 	for i < len(entries) && entries[i].At <= now-l.Length {
 		i++
@@ -31,8 +38,13 @@ func (l Log) Used(entries []Admission) (n int64) {
 	return n
 }
 
-// Add returns entries with n tokens at now. Those of one instant share an entry.
+// Add returns entries with n tokens at now. Those of one instant share an
+// entry; a cost of 0 leaves none.
 func (l Log) Add(entries []Admission, now, n int64) []Admission {
+	if n <= 0 {
+		return entries
+	}
+
 	i := len(entries)
 	for i > 0 && entries[i-1].At > now {
 		i--

@@ -1,7 +1,5 @@
 package rate
 
-import "math/bits"
-
 // Span is one window, from Start (included) to End (not), µs since the Unix epoch.
 type Span struct{ Start, End int64 }
 
@@ -22,14 +20,19 @@ type Window struct {
 
 // Roll brings w to the window span. Counts of a window that is over are kept
 // for the next one only. A clock that stepped back takes the count with it, so
-// that nothing is given twice and nothing waits for the old time.
+// that nothing is given twice and nothing waits for the old time: to which end
+// the result is kept even if nothing is taken.
 func (w Window) Roll(span Span) Window {
 	switch length := span.End - span.Start; {
 	case span.Start == w.Start:
 		return w
+	case span.Start < w.Start && w.Start <= span.End:
+		// Back over one edge: Prev is what span itself has used already.
+		return Window{Start: span.Start, Used: max(w.Used, w.Prev), Prev: w.Prev}
 	case span.Start < w.Start:
 		return Window{Start: span.Start, Used: w.Used, Prev: w.Prev}
-	case span.Start-w.Start <= length:
+	case 2*(span.Start-w.Start) < 3*length:
+		// The next one. Calendar windows differ in length, by less than a half.
 		return Window{Start: span.Start, Prev: w.Used}
 	default:
 		return Window{Start: span.Start}
@@ -37,32 +40,36 @@ func (w Window) Roll(span Span) Window {
 }
 
 // Sliding is a sliding window counter: limit tokens, where the previous window
-// weighs what is left of it. The weighed sum is compared exactly, in a unit of
-// time coarse enough that limit × length stays below 2^53; elapsed time rounds down.
+// weighs what is left of it. The weighed sum is exact in µs while prev × length
+// stays below 2^53; beyond, a coarser unit of time is used in which elapsed time
+// rounds down, so that tokens come back up to two units late and never early.
 type Sliding struct {
 	Limit  int64
 	Length int64 // µs
 }
 
-// units returns the window's length and the time elapsed in it, in the unit of s.
-func (s Sliding) units(elapsed int64) (length, gone int64) {
-	unit := int64(1)
-	for hi, lo := bits.Mul64(uint64(s.Limit), uint64(s.Length/unit)); hi != 0 || lo > 1<<53; hi, lo = bits.Mul64(uint64(s.Limit), uint64(s.Length/unit)) {
+// units returns the unit of time in which a count of prev can be weighed (µs),
+// and the window's length in it, rounded up: (prev+1) × length is below 2^53.
+func (s Sliding) units(prev int64) (unit, length int64) {
+	most := (1<<53 - 1) / (prev + 1)
+	unit, length = 1, s.Length
+
+	for length > most {
 		unit *= 10
+		length = (s.Length + unit - 1) / unit
 	}
 
-	length = max(1, s.Length/unit)
-
-	return length, max(0, min(elapsed/unit, length))
+	return unit, length
 }
 
 // Avail returns how many whole tokens are left when elapsed µs of the present window have gone.
 func (s Sliding) Avail(w Window, elapsed int64) int64 {
-	length, gone := s.units(elapsed)
-	prev := min(w.Prev, s.Limit) * (length - gone)
+	prev := bounded(w.Prev)
+	unit, length := s.units(prev)
+	gone := max(0, min(elapsed/unit, length))
 
-	// limit - used - ⌈prev/length⌉
-	return max(0, s.Limit-w.Used-(prev+length-1)/length)
+	// limit - used - ⌈prev × what is left⌉
+	return max(0, s.Limit-w.Used-(prev*(length-gone)+length-1)/length)
 }
 
 // Wait returns the µs until n tokens are left if nothing more is used: 0 if
@@ -77,10 +84,10 @@ func (s Sliding) Wait(w Window, elapsed, n int64) int64 {
 	}
 
 	if free := s.Limit - n - w.Used; free >= 0 {
-		return s.until(min(w.Prev, s.Limit), free) - elapsed
+		return s.until(bounded(w.Prev), free) - elapsed
 	}
 	// Not before this window is the previous one.
-	return s.Length - elapsed + s.until(min(w.Used, s.Limit), s.Limit-n)
+	return s.Length - elapsed + s.until(bounded(w.Used), s.Limit-n)
 }
 
 // until returns the first elapsed µs of a window at which prev tokens of the
@@ -90,10 +97,9 @@ func (s Sliding) until(prev, free int64) int64 {
 		return 0
 	}
 
-	length, _ := s.units(0)
-	unit := s.Length / length
+	unit, length := s.units(prev)
 	// prev × (length - gone) <= free × length
-	gone := length - mulDiv(free, length, prev)
+	gone := length - free*length/prev
 
 	return min(gone*unit, s.Length)
 }
@@ -109,3 +115,6 @@ func (s Sliding) Clear(w Window, elapsed int64) int64 {
 		return 0
 	}
 }
+
+// bounded returns a count that can be weighed at all.
+func bounded(n int64) int64 { return max(0, min(n, MaxProduct)) }
