@@ -17,9 +17,14 @@ type Admission struct{ At, N int64 }
 // of now: it leaves one window from here, and nothing waits for the old time, if
 // the result is kept even when nothing is taken.
 func (l Log) Prune(entries []Admission, now int64) []Admission {
-	for i := len(entries) - 1; i >= 0 && entries[i].At > now; i-- {
-		entries[i].At = now
+	var later int64
+
+	n := len(entries)
+	for ; n > 0 && entries[n-1].At > now; n-- {
+		later += entries[n-1].N
 	}
+
+	entries = l.Add(entries[:n], now, later)
 
 	i := 0
 	for i < len(entries) && entries[i].At <= now-l.Length {

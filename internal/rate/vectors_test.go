@@ -10,12 +10,12 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
-// vectors is a file of testdata/vectors: what one function of Bucket says, for
+// vectors is a file of testdata/vectors: what one function says, or one timeline, for
 // every implementation of the arithmetic. The expected values were computed with
 // exact fractions, not by this package.
-type vectors struct {
-	About string   `json:"about"`
-	Cases []vector `json:"cases"`
+type vectors[V any] struct {
+	About string `json:"about"`
+	Cases []V    `json:"cases"`
 }
 
 // vector is one case; a function uses the fields that are its arguments.
@@ -75,7 +75,7 @@ func TestVectors(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 
-			for _, v := range load(t, file) {
+			for _, v := range load[vector](t, file) {
 				said, err := json.Marshal(got(v))
 				if err != nil {
 					t.Fatal(err)
@@ -92,7 +92,7 @@ func TestVectors(t *testing.T) {
 func TestTakeVectors(t *testing.T) {
 	t.Parallel()
 
-	for _, v := range load(t, "take") {
+	for _, v := range load[vector](t, "take") {
 		var tat rate.Time
 
 		for i, s := range v.Steps {
@@ -108,7 +108,7 @@ func TestTakeVectors(t *testing.T) {
 
 func pair(t rate.Time) instant { return instant{t.Micros, t.Frac} }
 
-func load(t *testing.T, name string) []vector {
+func load[V any](t *testing.T, name string) []V {
 	t.Helper()
 
 	text, err := os.ReadFile(filepath.Join("testdata", "vectors", name+".json"))
@@ -116,7 +116,7 @@ func load(t *testing.T, name string) []vector {
 		t.Fatal(err)
 	}
 
-	var file vectors
+	var file vectors[V]
 
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
