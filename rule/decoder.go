@@ -2,6 +2,7 @@ package rule
 
 import (
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -17,6 +18,7 @@ type decoder struct {
 	errs    Errors
 	content int  // what the walk has seen, against maxContent
 	aliased bool // an alias stood for its anchor
+	zones   map[string]*time.Location
 }
 
 // fail reports what is wrong at a node. The fix may be empty when the message says it all.

@@ -73,7 +73,7 @@ func scale(number, name string) (time.Duration, *durationError) {
 	case name == "mo" || name == "month" || name == "y":
 		return 0, &durationError{
 			" is not the same span each time",
-			"calendar windows are not available in this version; write days, such as 30d",
+			"write days, such as 30d; only a rule with algorithm: fixed_window can say window: 1mo",
 		}
 	case span == 0:
 		return 0, &durationError{" has the unknown unit " + quote(name), "the units are ms, s, m, h, d, w"}

@@ -41,8 +41,10 @@ type (
 		IPv6Prefix    int                `json:"ipv6Prefix,omitempty"`
 		Missing       string             `json:"missing,omitempty"`
 		Secret        bool               `json:"secret,omitempty"`
+		Algorithm     string             `json:"algorithm,omitempty"`
 		Limit         int64              `json:"limit,omitempty"`
 		Window        string             `json:"window,omitempty"`
+		TimeZone      string             `json:"timeZone,omitempty"`
 		Burst         int64              `json:"burst,omitempty"`
 		Block         bool               `json:"block,omitempty"`
 		Cost          any                `json:"cost,omitempty"`
@@ -160,6 +162,7 @@ func (r *Rule) document() ruleDocument {
 		Normalize:     r.Normalize.words(),
 		Missing:       unusual(int(r.Missing), missingWords()),
 		Secret:        r.Secret,
+		Algorithm:     unusual(int(r.Algorithm), algorithmWords()),
 		Limit:         r.Limit, Window: spanText(r.Window), Block: r.Block,
 		Mode:          unusual(int(r.Mode), modeWords()),
 		OnUnavailable: unusual(int(r.OnUnavailable), onUnavailableWords()),
@@ -173,6 +176,13 @@ func (r *Rule) document() ruleDocument {
 	}
 	if r.IPv6Prefix != usualIPv6 {
 		doc.IPv6Prefix = r.IPv6Prefix
+	}
+	if r.Calendar == CalendarMonth {
+		doc.Window = monthWindow
+	}
+	// A day needs its zone, or else it would be 24 hours; for a month UTC is the default.
+	if zone := r.TimeZone; zone != nil && (r.Calendar == CalendarDay || zone != time.UTC) {
+		doc.TimeZone = zone.String()
 	}
 	if r.Burst != r.Limit {
 		doc.Burst = r.Burst

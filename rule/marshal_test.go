@@ -73,10 +73,13 @@ func drawDocument(t *rapid.T) []byte {
 			"window": formatDuration(1000 * 1000 * rapid.SampledFrom([]time.Duration{1, 1500, 60_000, 86_400_000}).Draw(t, "window")),
 		}
 		optional := map[string]func() any{
-			"version":       func() any { return rapid.IntRange(0, 1<<53).Draw(t, "version") },
-			"description":   func() any { return text.Draw(t, "description") },
-			"burst":         func() any { return rapid.IntRange(1, 1000).Draw(t, "burst") },
-			"cost":          func() any { return pick("cost", 1, 7, "header:x-cost") },
+			"version":     func() any { return rapid.IntRange(0, 1<<53).Draw(t, "version") },
+			"description": func() any { return text.Draw(t, "description") },
+			"burst":       func() any { return rapid.IntRange(1, 1000).Draw(t, "burst") },
+			"cost":        func() any { return pick("cost", 1, 7, "header:x-cost") },
+			"algorithm": func() any {
+				return pick("algorithm", "token_bucket", "fixed_window", "sliding_window", "sliding_log", "leaky_bucket")
+			},
 			"mode":          func() any { return pick("mode", "enforce", "shadow", "off") },
 			"onUnavailable": func() any { return pick("outage", "local", "local", "allow", "deny") },
 			"fallback":      func() any { return map[string]any{"limit": 3, "window": "1s", "burst": pick("fallback", 3, 4)} },
@@ -99,6 +102,11 @@ func drawDocument(t *rapid.T) []byte {
 			if some(key, 3) {
 				r[key] = draw()
 			}
+		}
+		if some("calendar", 6) {
+			r["algorithm"], r["window"] = "fixed_window", pick("calendar window", "1d", "1mo")
+			r["timeZone"] = pick("zone", "UTC", "Europe/Berlin", "Pacific/Apia")
+			delete(r, "burst")
 		}
 		switch pick("keyBy", "none", "user", "ip", "several") {
 		case "user":

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"net/netip"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,7 +37,7 @@ func (v value) override(r *Rule) {
 	}
 	// Everything is read before the first return, so that all errors come at once.
 	text, key, ok := o.overrideKey(r)
-	override := Override{Limit: o.limit(), Window: o.window(), Burst: o.burst()}
+	override := Override{Limit: o.limit(), Window: o.overrideWindow(r), Burst: o.burstOf(r.Algorithm)}
 	if lease, ok := o.get("lease"); ok {
 		override.LeaseTTL = lease.leaseTTL(0)
 	}
@@ -49,7 +50,7 @@ func (v value) override(r *Rule) {
 	case r.Block && (q.Limit == 0 || q.Window == 0):
 		v.fail("the rule has no limit and window that it could keep", "write both")
 	default:
-		o.countable(q.Limit, q.Window, q.Burst)
+		o.countable(r.Algorithm, q)
 	}
 	if !ok {
 		return
@@ -61,6 +62,19 @@ func (v value) override(r *Rule) {
 	}
 	r.Overrides[text] = override
 	r.quotas[compact] = q
+}
+
+// overrideWindow reads the window of an override; all keys of a rule share its calendar.
+func (o *object) overrideWindow(r *Rule) time.Duration {
+	if r.Calendar == CalendarNone {
+		return o.window()
+	}
+	for _, name := range []string{"window", "windowSec"} {
+		if v, ok := o.get(name); ok {
+			v.fail("the windows of this rule are those of a calendar, the same for all keys", "leave it out, or write a rule of its own")
+		}
+	}
+	return 0
 }
 
 // overrideKey reads the key of an override: its text as written, and the key that requests build.

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"errors"
 	"math"
 	"strings"
 	"time"
@@ -92,25 +91,20 @@ func (o *object) switches(r *Rule) {
 			v.fail("is not available in this version", "leave it out: the rule applies to all keys; mode: shadow tries it out")
 		}
 	}
-	if v, ok := o.get("timeZone"); ok {
-		v.fail("is for fixed windows only", "leave it out: a token bucket has no calendar")
-	}
 	if v, ok := o.get("afterLoss"); ok {
 		v.fail("is not available in this version", "leave it out")
 	}
 }
 
-// algorithm reads the one that this version has, and tells the coming ones from slips.
+// algorithm reads one that this version has, and tells the coming one from a slip.
 func (o *object) algorithm() int {
 	v, ok := o.get("algorithm")
 	if !ok {
 		return int(TokenBucket)
 	}
-	for _, later := range []string{"fixed_window", "sliding_window", "sliding_log", "leaky_bucket", "concurrency"} {
-		if v.node.Value == later {
-			v.fail(later+" is not available in this version", "write token_bucket")
-			return int(TokenBucket)
-		}
+	if v.node.Value == "concurrency" {
+		v.fail("concurrency is not available in this version", "write "+strings.Join(algorithmWords(), ", "))
+		return int(TokenBucket)
 	}
 	return v.choice(algorithmWords())
 }
@@ -152,7 +146,8 @@ func (o *object) outage(r *Rule) {
 		q.Burst = q.Limit
 	}
 	f.requireRate()
-	f.countable(q.Limit, q.Window, q.Burst)
+	// Whatever the rule's algorithm: what an instance decides alone with is a token bucket.
+	f.countable(TokenBucket, *q)
 	r.Fallback = q
 }
 
@@ -166,117 +161,6 @@ func (v value) leaseTTL(usual time.Duration) time.Duration {
 		return ttl.duration(minLeaseTTL, maxLeaseTTL)
 	}
 	return usual
-}
-
-// budget reads limit, window, burst and cost.
-func (o *object) budget(r *Rule) {
-	if v, ok := o.get("cost"); ok {
-		r.Cost = v.cost()
-	}
-	if r.Block {
-		o.blocked(r)
-		return
-	}
-	r.Limit, r.Window, r.Burst = o.limit(), o.window(), o.burst()
-	if r.Burst == 0 {
-		r.Burst = r.Limit
-	}
-	o.requireRate()
-	o.countable(r.Limit, r.Window, r.Burst)
-}
-
-// blocked reads a rule that refuses everything: a limit beside that would be a contradiction.
-func (o *object) blocked(r *Rule) {
-	if v, ok := o.get("limit"); ok {
-		if n, ok := v.integer(0, rate.MaxLimit); ok && n != 0 {
-			v.fail("block: true refuses every request, so that the limit would mean nothing", "leave out limit or block")
-		}
-	}
-	if v, ok := o.get("burst"); ok {
-		v.fail("block: true refuses every request, so that the burst would mean nothing", "leave out burst or block")
-	}
-	r.Window = o.window()
-}
-
-// requireRate reports a limit or a window that is not set.
-func (o *object) requireRate() {
-	if !o.has("limit") {
-		o.fail("has no limit", "write limit: and the tokens of one window")
-	}
-	if !o.has("window") && !o.has("windowSec") {
-		o.fail("has no window", "write window: 1m, or another span")
-	}
-}
-
-// limit reads a limit; 0 when there is none, or an error.
-func (o *object) limit() int64 {
-	v, ok := o.get("limit")
-	if !ok {
-		return 0
-	}
-	if v.node.Value == "0" {
-		v.fail("0 would refuse every request", "write 1 or more; a rule that is to refuse everything says block: true and no limit")
-		return 0
-	}
-	n, _ := v.integer(1, rate.MaxLimit)
-	return n
-}
-
-// burst reads a burst; 0 when there is none, or an error.
-func (o *object) burst() int64 {
-	v, ok := o.get("burst")
-	if !ok {
-		return 0
-	}
-	n, ok := v.integer(math.MinInt64, math.MaxInt64)
-	switch {
-	case !ok:
-	case n < 1:
-		v.fail(v.node.Value+" leaves no room for a request", "write a whole number from 1 on, or leave it out: then it is the limit")
-	default:
-		return n
-	}
-	return 0
-}
-
-// window reads window or windowSec; 0 when there is neither, or an error.
-func (o *object) window() time.Duration {
-	v, text := o.get("window")
-	sec, number := o.get("windowSec")
-	switch {
-	case text && number:
-		sec.fail("says again what window says", "keep one of them")
-	case text:
-		return v.duration(minWindow, maxWindow)
-	case number:
-		n, _ := sec.integer(1, int64(maxWindow/time.Second))
-		return time.Duration(n) * time.Second
-	}
-	return 0
-}
-
-// countable refuses a bucket that cannot be counted exactly. It has nothing to say while a part has an error of its own.
-func (o *object) countable(limit int64, window time.Duration, burst int64) {
-	if limit < 1 || window < minWindow || burst < 1 {
-		return
-	}
-	_, err := rate.NewBucket(limit, window.Microseconds(), burst)
-	if err == nil {
-		return
-	}
-	// The error points at the last part that is there: burst, when it was written.
-	at := o.value
-	for _, name := range []string{"limit", "window", "windowSec", "burst"} {
-		if v, ok := o.entries[name]; ok {
-			at = v
-		}
-	}
-	if errors.Is(err, rate.ErrSpan) {
-		at.fail("the bucket is too large to be counted exactly: "+err.Error(),
-			"lower burst, shorten the window, or choose a limit that divides the window better, such as a round one")
-		return
-	}
-	at.fail(err.Error(), "choose another value")
 }
 
 // cost reads a number of tokens, or header:NAME.

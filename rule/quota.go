@@ -6,7 +6,7 @@ import "time"
 type Quota struct {
 	// Limit is in tokens a Window; 0 is a blocked rule.
 	Limit int64
-	// Window is from 1 ms to 366 days.
+	// Window is from 1 ms to 366 days; nominal where the rule has a Calendar, whose windows Rule.Span gives.
 	Window time.Duration
 	// Burst is the capacity in tokens.
 	Burst int64

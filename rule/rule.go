@@ -18,9 +18,13 @@ type Rule struct {
 	Algorithm Algorithm
 	// Limit is in tokens a Window; it is 0 only when Block is set.
 	Limit int64
-	// Window is from 1 ms to 366 days; 0 only when Block is set.
+	// Window is from 1 ms to 366 days; 0 only when Block is set. Under a Calendar it is nominal: 24 hours, or 30 days.
 	Window time.Duration
-	// Burst is the capacity in tokens.
+	// Calendar says whether the windows are those of a calendar; only a FixedWindow has them.
+	Calendar Calendar
+	// TimeZone is where the calendar's days begin; nil without a Calendar.
+	TimeZone *time.Location
+	// Burst is the capacity in tokens; where the algorithm has no burst it is the limit.
 	Burst int64
 	// Cost is what one request takes.
 	Cost Cost
@@ -50,15 +54,6 @@ type Rule struct {
 	quotas map[string]Quota // by canonical key; nil without overrides
 	own    Quota
 }
-
-// Algorithm says how a budget refills.
-type Algorithm uint8
-
-// TokenBucket refills continuously, up to the burst.
-const TokenBucket Algorithm = 0
-
-// String is the algorithm as the document writes it.
-func (a Algorithm) String() string { return word(algorithmWords(), int(a)) }
 
 // Mode says whether a rule refuses.
 type Mode uint8
@@ -106,7 +101,6 @@ const (
 func (m Missing) String() string { return word(missingWords(), int(m)) }
 
 // The words of the document, in the order of the constants: the parser, Marshal and String all read these.
-func algorithmWords() []string     { return []string{"token_bucket"} }
 func modeWords() []string          { return []string{"enforce", "shadow", "off"} }
 func onUnavailableWords() []string { return []string{"local", "allow", "deny"} }
 func missingWords() []string       { return []string{"skip", "shared", "deny"} }

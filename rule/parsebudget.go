@@ -1,0 +1,149 @@
+package rule
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// maxLog is the largest limit of a sliding log, which stores each admission of a window: 10,000 of them are some 160 KB for
+// one key, read and written back by every request.
+const maxLog = 10_000
+
+// budget reads limit, window, burst and cost; the algorithm is known by now.
+func (o *object) budget(r *Rule) {
+	if v, ok := o.get("cost"); ok {
+		r.Cost = v.cost()
+	}
+	if r.Block {
+		o.blocked(r)
+		return
+	}
+	r.Limit = o.limit()
+	o.ruleWindow(r)
+	if r.Burst = o.burstOf(r.Algorithm); r.Burst == 0 {
+		r.Burst = r.Limit
+	}
+	o.requireRate()
+	o.countable(r.Algorithm, Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst})
+}
+
+// blocked reads a rule that refuses everything: a limit beside that would be a contradiction.
+func (o *object) blocked(r *Rule) {
+	if v, ok := o.get("limit"); ok {
+		if n, ok := v.integer(0, rate.MaxLimit); ok && n != 0 {
+			v.fail("block: true refuses every request, so that the limit would mean nothing", "leave out limit or block")
+		}
+	}
+	if v, ok := o.get("burst"); ok {
+		v.fail("block: true refuses every request, so that the burst would mean nothing", "leave out burst or block")
+	}
+	o.ruleWindow(r)
+}
+
+// requireRate reports a limit or a window that is not set.
+func (o *object) requireRate() {
+	if !o.has("limit") {
+		o.fail("has no limit", "write limit: and the tokens of one window")
+	}
+	if !o.has("window") && !o.has("windowSec") {
+		o.fail("has no window", "write window: 1m, or another span")
+	}
+}
+
+// limit reads a limit; 0 when there is none, or an error.
+func (o *object) limit() int64 {
+	v, ok := o.get("limit")
+	if !ok {
+		return 0
+	}
+	if v.node.Value == "0" {
+		v.fail("0 would refuse every request", "write 1 or more; a rule that is to refuse everything says block: true and no limit")
+		return 0
+	}
+	n, _ := v.integer(1, rate.MaxLimit)
+	return n
+}
+
+// burstOf reads the burst under an algorithm; 0 when there is none, or an error.
+func (o *object) burstOf(a Algorithm) int64 {
+	if a.HasBurst() {
+		return o.burst()
+	}
+	if v, ok := o.get("burst"); ok {
+		v.fail("burst is for buckets; a window admits its limit", "leave it out, or write algorithm: token_bucket")
+	}
+	return 0
+}
+
+// burst reads a burst; 0 when there is none, or an error.
+func (o *object) burst() int64 {
+	v, ok := o.get("burst")
+	if !ok {
+		return 0
+	}
+	n, ok := v.integer(math.MinInt64, math.MaxInt64)
+	switch {
+	case !ok:
+	case n < 1:
+		v.fail(v.node.Value+" leaves no room for a request", "write a whole number from 1 on, or leave it out: then it is the limit")
+	default:
+		return n
+	}
+	return 0
+}
+
+// window reads window or windowSec; 0 when there is neither, or an error.
+func (o *object) window() time.Duration {
+	v, text := o.get("window")
+	sec, number := o.get("windowSec")
+	switch {
+	case text && number:
+		sec.fail("says again what window says", "keep one of them")
+	case text:
+		return v.duration(minWindow, maxWindow)
+	case number:
+		n, _ := sec.integer(1, int64(maxWindow/time.Second))
+		return time.Duration(n) * time.Second
+	}
+	return 0
+}
+
+// countable refuses a quota that cannot be counted exactly. It has nothing to say while a part has an error of its own.
+func (o *object) countable(a Algorithm, q Quota) {
+	if q.Limit < 1 || q.Window < minWindow || q.Burst < 1 {
+		return
+	}
+	if a == SlidingLog && q.Limit > maxLog {
+		o.last("limit").fail(fmt.Sprintf("%d is too much for a sliding_log, which stores every admission", q.Limit),
+			fmt.Sprintf("write at most %d, or algorithm: sliding_window, which stores two counts", maxLog))
+	}
+	if !a.HasBurst() {
+		return
+	}
+	_, err := rate.NewBucket(q.Limit, q.Window.Microseconds(), q.Burst)
+	if err == nil {
+		return
+	}
+	at := o.last("limit", "window", "windowSec", "burst")
+	if errors.Is(err, rate.ErrSpan) {
+		at.fail("the bucket is too large to be counted exactly: "+err.Error(),
+			"lower burst, shorten the window, or choose a limit that divides the window better, such as a round one")
+		return
+	}
+	at.fail(err.Error(), "choose another value")
+}
+
+// last is the last of the named entries that is there, for an error about several; else the whole.
+func (o *object) last(names ...string) value {
+	at := o.value
+	for _, name := range names {
+		if v, ok := o.entries[name]; ok {
+			at = v
+		}
+	}
+	return at
+}
