@@ -35,6 +35,7 @@ func (d *Decision) fill(id string, o *table.Outcome) {
 	d.Limit, d.Remaining = o.Burst, o.Remaining
 	d.Quota, d.Window = o.Quota, o.Window
 	d.Reset = time.Duration(o.Reset) * time.Microsecond
+	d.Delay = max(d.Delay, time.Duration(o.Delay)*time.Microsecond)
 
 	if !d.Allowed {
 		d.Reason = reasonOf(o.Kind)

@@ -178,6 +178,7 @@ func (l *Limiter) decideAll(ctx context.Context, s *scratch, d *Decision) {
 
 	for i := range s.hits {
 		d.charge(&s.hits[i])
+		d.Delay = max(d.Delay, time.Duration(s.hits[i].Out.Delay)*time.Microsecond)
 	}
 }
 

@@ -79,6 +79,10 @@ type Decision struct {
 	// allowed, and on a refusal that waiting does not mend.
 	RetryAfter time.Duration
 
+	// Delay is how long an allowed request is to be held back before it is
+	// served: a leaky bucket lets them out evenly. Zero for every other algorithm.
+	Delay time.Duration
+
 	// Quota tokens per Window are the rule's rate for this key.
 	Quota  int64
 	Window time.Duration

@@ -73,25 +73,30 @@ func (r *Rule) Peek(key string) (d Decision) {
 func (r *Rule) Wait(ctx context.Context, key string, cost int64) error {
 	for {
 		d := r.TakeN(key, cost)
-		if d.Allowed {
+		if d.Allowed && d.Delay == 0 {
 			return nil
 		}
 
-		if d.RetryAfter <= 0 {
+		if !d.Allowed && d.RetryAfter <= 0 {
 			return &Error{
 				Code: CodeInvalid, Message: fmt.Sprintf("rule %q never admits a cost of %d: %s", d.Rule, cost, d.Reason),
 				Hint: fmt.Sprintf("its capacity is %d", d.Limit),
 			}
 		}
 
-		timer := time.NewTimer(d.RetryAfter)
+		timer := time.NewTimer(max(d.RetryAfter, d.Delay))
 
 		select {
 		case <-ctx.Done():
 			timer.Stop()
+			r.limiter.Refund(d)
 
 			return ctx.Err()
 		case <-timer.C:
+		}
+
+		if d.Allowed {
+			return nil
 		}
 	}
 }

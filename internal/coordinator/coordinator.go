@@ -37,6 +37,8 @@ type Config struct {
 	Book *Book
 	// Beat is the time between two notes to the store of who lives; 2 s by default.
 	Beat time.Duration
+	// Clock tells which day or month it is, for calendar windows; time.Now by default.
+	Clock func() time.Time
 	// Logger hears of recovered panics and of beats that fail; silent by default.
 	Logger *slog.Logger
 }
@@ -47,6 +49,7 @@ type Coordinator struct {
 	book     *Book
 	logger   *slog.Logger
 	beat     time.Duration
+	clock    func() time.Time
 	presence *presence
 	counts   counts
 	work     sync.Pool // of *work
@@ -70,8 +73,12 @@ func New(config Config) (*Coordinator, error) {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 
+	if config.Clock == nil {
+		config.Clock = time.Now
+	}
+
 	return &Coordinator{
-		store: config.Store, book: config.Book, logger: config.Logger, beat: config.Beat,
+		clock: config.Clock, store: config.Store, book: config.Book, logger: config.Logger, beat: config.Beat,
 		presence: newPresence(config.Store, time.Now),
 		work:     sync.Pool{New: func() any { return &work{} }},
 	}, nil
@@ -165,7 +172,7 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 	for i := range batch.Asks {
 		asked := &batch.Asks[i]
 
-		terms, code := edition.terms(asked)
+		terms, code := edition.terms(asked, c.clock)
 		if code != ledger.KeyOK {
 			answers[i].Code = code
 

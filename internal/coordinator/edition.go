@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/puzpuzpuz/xsync/v4"
 
@@ -22,6 +24,7 @@ type edition struct {
 type ruleTerms struct {
 	rule      *rule.Rule
 	own       ledger.Terms
+	window    atomic.Pointer[ledger.Calendar]
 	overrides *xsync.Map[rule.Quota, ledger.Terms] // filled as keys are asked for; never more than the rule has overrides
 }
 
@@ -52,8 +55,8 @@ func newEdition(set *rule.Set) (*edition, error) {
 	return e, nil
 }
 
-// terms returns what an ask's key is charged under, or why it cannot be asked for.
-func (e *edition) terms(asked *ledger.KeyAsk) (ledger.Terms, ledger.KeyCode) {
+// terms returns what an ask's key is charged under at now, or why it cannot be asked for.
+func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time) (ledger.Terms, ledger.KeyCode) {
 	if !inBounds(asked) {
 		return ledger.Terms{}, ledger.KeyInvalid
 	}
@@ -63,6 +66,15 @@ func (e *edition) terms(asked *ledger.KeyAsk) (ledger.Terms, ledger.KeyCode) {
 		return ledger.Terms{}, ledger.KeyUnknownRule
 	}
 
+	terms, code := t.find(asked)
+	if t.rule.Calendar != rule.CalendarNone {
+		terms.Calendar = t.calendar(now())
+	}
+
+	return terms, code
+}
+
+func (t *ruleTerms) find(asked *ledger.KeyAsk) (ledger.Terms, ledger.KeyCode) {
 	if t.overrides != nil {
 		if quota := t.rule.Quota([]byte(asked.Key)); quota.Overridden {
 			return t.override(quota)
@@ -95,10 +107,33 @@ func (t *ruleTerms) override(quota rule.Quota) (ledger.Terms, ledger.KeyCode) {
 // termsOf turns a quota into terms. The revision stays 0: overrides in the
 // document move the rule's version when they change, so versions order them too.
 func termsOf(r *rule.Rule, quota rule.Quota) (ledger.Terms, error) {
-	bucket, err := rate.NewBucket(quota.Limit, quota.Window.Microseconds(), quota.Burst)
-	if err != nil {
-		return ledger.Terms{}, err
+	t := ledger.Terms{Algorithm: rate.Algorithm(r.Algorithm), Version: r.Version, TTL: quota.LeaseTTL.Microseconds()}
+	bucket := rate.NewBucket
+
+	if !r.Algorithm.HasBurst() {
+		bucket = rate.Average
+
+		if r.Calendar == rule.CalendarNone {
+			t.Length = quota.Window.Microseconds()
+		}
 	}
 
-	return ledger.Terms{Bucket: bucket, Version: r.Version, TTL: quota.LeaseTTL.Microseconds()}, nil
+	var err error
+
+	t.Bucket, err = bucket(quota.Limit, quota.Window.Microseconds(), quota.Burst)
+
+	return t, err
+}
+
+// calendar returns the calendar window of the rule that now is in, and the end of the next.
+func (t *ruleTerms) calendar(now time.Time) ledger.Calendar {
+	if c := t.window.Load(); c != nil && now.UnixMicro() >= c.Start && now.UnixMicro() < c.End {
+		return *c
+	}
+
+	start, end, next := t.rule.Span(now)
+	c := &ledger.Calendar{Start: start.UnixMicro(), End: end.UnixMicro(), Next: next.UnixMicro()}
+	t.window.Store(c)
+
+	return *c
 }

@@ -20,7 +20,11 @@ type Need struct {
 func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	if l.until != 0 && now >= l.until {
 		l.mark.turn(l, ticks)
-		l.end()
+		l.expire(now)
+	}
+
+	if now >= l.ended.until {
+		l.ended = ended{}
 	}
 
 	if need.Return {
@@ -46,6 +50,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes, Needs: need.Needs,
 		RaiseTo: spent + balance + l.reserved.Load(),
 		Keep:    l.debt < l.acked,
+		Ended:   l.ended.id, EndedSpent: l.ended.spent,
 	}
 
 	l.mark.send(bucket, spent)
@@ -61,7 +66,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 
 	l.told = spent
 	l.credit = l.credit || l.id != 0 && l.debt < l.acked
-	l.sent = sent{seq: need.Seq, at: now, spent: spent, debt: l.debt, ttl: need.TTL}
+	l.sent = sent{seq: need.Seq, at: now, spent: spent, ended: l.ended.id}
 
 	return ask
 }
@@ -90,7 +95,7 @@ func (l *Lease) want(now, spent int64, need Need) int64 {
 	}
 
 	holders := max(need.Holders, l.heard.holders)
-	if l.Known() && l.demand.holds(l.heard.terms.Bucket.Burst, holders) {
+	if t := &l.heard.terms; l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket.Burst, holders) {
 		return needs + l.demand.want
 	}
 
@@ -122,6 +127,11 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 
 	sent := l.sent
 	l.sent.seq = 0
+
+	if sent.ended == l.ended.id {
+		l.ended = ended{}
+	}
+
 	l.tick.Store(0) // the next spend looks at the lease's end, which may be past, and opens a mark of its own
 
 	if a.Lease != l.id {
@@ -143,12 +153,12 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	l.until = 0
 
 	if l.id != 0 {
-		l.until = sent.at + a.Terms.TTL
+		l.until = sent.at + a.TTL
 	}
 
 	l.heard = heard{
-		at: max(1, sent.at), tat: a.Level.Shift(sent.at), spent: sent.spent,
-		others: a.Others, holders: a.Holders, terms: a.Terms,
+		at: max(1, sent.at), tat: a.Level.Shift(sent.at), spent: sent.spent, others: a.Others, holders: a.Holders,
+		terms: a.Terms, window: a.Window, end: now + a.Window.Left,
 	}
 	l.settleDebt(now, a)
 	l.scarce(a, sent.at)
@@ -173,10 +183,16 @@ func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
 
 	over := int64(0)
 	if a.Holders < 2 {
-		over = a.Terms.Bucket.Avail(0, a.Level) // alone, what is left is left
+		over = l.heard.avail(l.heard.at) // alone, what is left is left
 	}
 
 	l.denyOver.Store(over)
+	l.denyOnly.Store(0)
+
+	if a.Terms.Algorithm == rate.SlidingLog {
+		l.denyOnly.Store(a.Window.Refused) // when another cost can pass, only the log knows
+	}
+
 	l.denyTill.Store(sentAt + a.AskAgain)
 }
 
@@ -194,60 +210,10 @@ func (l *Lease) Refresh() int64 {
 		return 0
 	}
 
-	return l.until - int64((1-refreshPart)*float64(l.heard.terms.TTL))
-}
-
-// Remaining returns what one central counter would have left at now, as far as
-// this holder can know: what it holds, and what the store had left when it last
-// answered, grown by the rate since. Leases of others count as spent.
-func (l *Lease) Remaining(now int64) int64 {
-	if !l.Known() {
-		return 0
+	ttl := l.heard.terms.TTL
+	if l.heard.terms.Algorithm.Windowed() {
+		ttl = min(ttl, l.until-l.sent.at) // it ends with its window
 	}
 
-	b := l.heard.terms.Bucket
-
-	return max(0, min(b.Burst, l.balance.Load()+b.Avail(now, l.level(now))))
-}
-
-// Full returns the µs from now until the bucket is full again, own unspent tokens counted as not taken.
-func (l *Lease) Full(now int64) int64 {
-	if !l.Known() {
-		return 0
-	}
-
-	b := l.heard.terms.Bucket
-
-	return b.Full(now, add(b, l.level(now), -l.balance.Load()))
-}
-
-// FullSpent is Full if everything that is leased were spent now.
-func (l *Lease) FullSpent(now int64) int64 {
-	return l.heard.terms.Bucket.Full(now, l.level(now))
-}
-
-// Wait returns the µs from now until a request for n tokens can pass, -1 for never.
-func (l *Lease) Wait(now, n int64) int64 {
-	if !l.Known() {
-		return 0
-	}
-
-	b := l.heard.terms.Bucket
-
-	return b.Wait(now, add(b, l.level(now), -l.balance.Load()), n)
-}
-
-// level returns the tat that the ledger would compute if it were asked at now.
-func (l *Lease) level(now int64) rate.Time {
-	h := &l.heard
-	b := h.terms.Bucket
-	left := l.balance.Load() + l.reserved.Load()
-	tat := h.tat
-
-	if p := l.mark.latest(b, l.Spent()); p.ok {
-		began := add(b, p.t, l.granted-l.mark.base+h.others)
-		tat = tat.Max(began.Min(add(b, rate.At(now), l.granted-h.spent+h.others)))
-	}
-
-	return tat.Max(add(b, rate.At(now), left+h.others))
+	return l.until - int64((1-refreshPart)*float64(ttl))
 }

@@ -49,6 +49,7 @@ type Lease struct {
 	refused  atomic.Int64  // tokens that were asked for and not given since the last ask
 	denyTill atomic.Int64  // until then a cost above what is here is denied
 	denyOver atomic.Int64  // what the store had left when it said so
+	denyOnly atomic.Int64  // the one cost that is denied, 0 for all above denyOver
 
 	// Under the caller's lock.
 	id      uint64
@@ -63,6 +64,7 @@ type Lease struct {
 	debt    int64 // D to report
 	acked   int64 // D that the ledger confirmed
 	past    int64 // spent of leases that ended
+	ended   ended
 	told    int64 // the largest S that an ask of this lease reported
 	credit  bool  // an ask that named this lease asked for a refund, and no answer came yet
 }
@@ -72,18 +74,15 @@ type sent struct {
 	seq   uint64 // 0: none
 	at    int64
 	spent int64
-	debt  int64
-	ttl   int64
+	ended uint64
 }
 
-// heard is what the last answer said, in the holder's time.
-type heard struct {
-	at      int64     // when its ask was sent; 0: never
-	tat     rate.Time // when the bucket is full, leased tokens included
-	spent   int64     // S that it took in
-	others  int64
-	holders int64
-	terms   ledger.Terms
+// ended is a lease that ended with its sliding window, whose final S the ledger
+// should hear, since the window goes on counting.
+type ended struct {
+	id    uint64
+	spent int64
+	until int64 // the ledger listens until then
 }
 
 // Spent returns S, the total spent of the present lease. A request that is
@@ -104,7 +103,7 @@ func (l *Lease) Balance() int64 { return l.balance.Load() }
 func (l *Lease) Holds() bool { return l.id != 0 || l.sent.seq != 0 }
 
 // Owes reports whether there is debt or a refund to report.
-func (l *Lease) Owes() bool { return l.debt != l.acked || l.local.on }
+func (l *Lease) Owes() bool { return l.debt != l.acked || l.local.on || l.ended.id != 0 }
 
 // Known reports whether an answer was ever heard, and with it the key's terms.
 func (l *Lease) Known() bool { return l.heard.at != 0 }
@@ -119,12 +118,23 @@ func (l *Lease) Until() int64 { return l.until }
 // time is over and notes when spending went on. now is an instant within the tick.
 func (l *Lease) Turn(tick, now int64, ticks Ticks) {
 	if l.until != 0 && now >= l.until {
-		l.end()
+		l.expire(now)
 	}
 
 	l.mark.turn(l, ticks)
 	l.mark.tick, l.mark.first, l.mark.open = tick, l.Spent(), true
 	l.tick.Store(tick)
+}
+
+// expire ends a lease whose time is over. The ledger takes what was left as
+// spent, but for a sliding window that it was told of.
+func (l *Lease) expire(now int64) {
+	t := &l.heard.terms
+	if t.Algorithm == rate.SlidingWindow && l.granted > l.Spent() && now >= l.heard.end && now < l.heard.end+t.TTL {
+		l.ended = ended{id: l.id, spent: l.Spent(), until: l.heard.end + t.TTL}
+	}
+
+	l.end()
 }
 
 // end gives up the lease: the ledger takes what was left as spent.

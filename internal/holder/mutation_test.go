@@ -20,24 +20,26 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 
 	type edit struct{ file, old, new string }
 
-	const ledgerGo, askGo, leaseGo, markGo = "../ledger/ledger.go", "ask.go", "lease.go", "mark.go"
+	const (
+		ledgerGo, settleGo, budgetGo = "../ledger/ledger.go", "../ledger/settle.go", "../ledger/budget.go"
+		askGo, leaseGo, markGo       = "ask.go", "lease.go", "mark.go"
+	)
 
 	for name, edits := range map[string][]edit{
 		"no lift": {{
-			ledgerGo, "func (s *State) lift(at, n int64) { s.TAT = s.TAT.Max(s.after(rate.At(at), n)) }",
-			"func (s *State) lift(_, _ int64) {}",
+			budgetGo, "s.TAT = s.TAT.Max(s.after(rate.At(at), n))", "_, _ = at, n",
 		}},
-		"a take inside G": {{ledgerGo, "l.Granted += leased\n", "l.Granted += leased + avail - left\n"}},
+		"a take inside G": {{settleGo, "l.Granted += leased\n", "l.Granted += leased + avail - left\n"}},
 		"an identity that survives a restart": {
 			{ledgerGo, "if i >= 0 && s.Leases[i].ID != ask.Lease {", "if i >= 0 && false {"},
 			{"model_test.go", "p.incarnation = m.seq\n", "p.incarnation = max(p.incarnation, 7)\n"},
 		},
-		"the TTL counted from the answer":       {{askGo, "l.until = sent.at + a.Terms.TTL", "l.until = now + a.Terms.TTL"}},
+		"the TTL counted from the answer":       {{askGo, "l.until = sent.at + a.TTL", "l.until = now + a.TTL"}},
 		"the TTL not looked at after an answer": {{askGo, "\tl.tick.Store(0) // the next spend looks", "\t// the next spend looks"}},
 		"an unknown lease's S believed":         {{ledgerGo, "\t\task.Spent = 0\n", ""}, {ledgerGo, "ask.RaiseTo -= ask.Spent //", "//"}},
 		"a negative grant": {
-			{ledgerGo, "leased := max(0, min(", "leased := (min("},
-			{ledgerGo, "avail := b.Avail(s.Now, s.TAT)\n", "avail := b.Avail(s.Now, s.TAT) - 3\n"},
+			{settleGo, "leased := max(0, min(", "leased := (min("},
+			{settleGo, "avail := s.Avail()\n", "avail := s.Avail() - 3\n"},
 		},
 		"an older ask is applied":                  {{ledgerGo, "if ask.Seq < s.Leases[i].Seq {", "if false {"}, {ledgerGo, "ask.Seq <= s.Leases[i].Seq", "ask.Seq == s.Leases[i].Seq"}},
 		"a doubled ask is applied":                 {{ledgerGo, "ask.Seq <= s.Leases[i].Seq", "ask.Seq < s.Leases[i].Seq"}},
@@ -47,9 +49,9 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 		"only the spends since the ask are marked": {{markGo, "m.before.raise(m.rebased(b))", "_ = m.rebased(b)"}},
 		"a return that is spent as well":           {{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}},
 		"a refund is credited again":               {{leaseGo, "l.debt, l.credit = l.acked, false", "l.credit = false"}},
-		"a refund without a lease is believed":     {{ledgerGo, "if more < 0 && l.ID != ask.Lease {", "if false {"}},
-		"debt vanishes in the lift":                {{ledgerGo, "\ts.lift(s.Now, s.Outstanding()) // before the debt", "\t// before the debt"}},
-		"fallback debt is never charged":           {{ledgerGo, "\t\ts.charge(more)\n", ""}},
+		"a refund without a lease is believed":     {{settleGo, "if more < 0 && l.ID != ask.Lease {", "if false {"}},
+		"debt vanishes in the lift":                {{settleGo, "\ts.lift(s.Now, s.Outstanding()) // before the debt", "\t// before the debt"}},
+		"fallback debt is never charged":           {{settleGo, "\t\ts.charge(more)\n", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +94,8 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", list, "-run", "TestNothingAboveTheBoundInBulk|TestDebtCovers", ".")
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", list, "-run", "TestNothingAboveTheBoundInBulk|TestDebtCovers",
+				".", "-rapid.checks=5000", "-rapid.nofailfile")
 			cmd.Env = append(os.Environ(), "LEASEWAY_MODEL_RUNS=400000")
 			out, err := cmd.CombinedOutput()
 

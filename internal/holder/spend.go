@@ -80,8 +80,13 @@ func (l *Lease) Cancel(epoch uint64, n int64) {
 // until the instant that is returned. Without the lock.
 func (l *Lease) Denied(now, n int64) (till int64, denied bool) {
 	till = l.denyTill.Load()
+	if now >= till || n <= l.balance.Load()+l.denyOver.Load() {
+		return till, false
+	}
 
-	return till, now < till && n > l.balance.Load()+l.denyOver.Load()
+	only := l.denyOnly.Load()
+
+	return till, only == 0 || only == n
 }
 
 // Scarce reports whether at now asking for more is useless. Without the lock.

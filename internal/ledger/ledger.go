@@ -31,13 +31,16 @@ const Guard = 50_000
 // MaxTakes bounds the takes of one ask.
 const MaxTakes = 64
 
-// State is the ledger of one (rule, key). The zero value is a full bucket that
-// nobody holds tokens of.
+// State is the ledger of one (rule, key). The zero value is a budget that
+// nothing was spent of. Which of TAT, Window and Log counts, Terms.Algorithm says.
 type State struct {
-	TAT    rate.Time // when the bucket is full again, leased tokens included
-	Now    int64     // the store's time at the last event, µs
-	Terms  Terms     // what it was last charged under
-	Leases []Lease   // live ones, in no order
+	TAT    rate.Time        // of a bucket: when it is full again, leased tokens included
+	Window rate.Window      // of a window: what is used of it, leased tokens included
+	Log    []rate.Admission // of a log, oldest first
+	Now    int64            // the store's time at the last event, µs
+	Terms  Terms            // what it was last charged under
+	Leases []Lease          // live ones, in no order; in a window only those of the present one
+	Old    []Lease          // of a sliding window: those of the one before, until their final S is told
 }
 
 // Lease is what one holder incarnation has of a ledger. Granted and Spent are
@@ -63,6 +66,8 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	s.observe(now)
 	s.forfeit() // under the terms that the leases were charged with
 	stale := s.adopt(terms)
+	s.roll()
+	s.final(ask)
 
 	i := s.find(ask.Holder)
 	if i >= 0 && ask.Seq <= s.Leases[i].Seq {
@@ -95,8 +100,12 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	l.Taken = taken
 	l.Exp = s.Now + s.Terms.TTL + Guard
 
-	a := Answer{Stale: stale, Seq: ask.Seq, Short: refused || l.Granted < ask.RaiseTo}
+	a := Answer{Stale: stale, Seq: ask.Seq, Short: refused > 0 || l.Granted < ask.RaiseTo}
 	a = s.answer(i, taken, a)
+
+	if refused > 0 && !s.Terms.bucket() {
+		a.Window.Refused, a.Window.Wait = refused, s.Wait(refused)
+	}
 
 	if l.left() == 0 && l.Debt == ask.Debt && ask.DebtAcked == ask.Debt && ask.RaiseTo <= l.Granted && !ask.Keep {
 		s.Leases = slices.Delete(s.Leases, i, i+1) // nothing left to remember
@@ -116,44 +125,25 @@ func (s *State) Outstanding() int64 {
 	return o
 }
 
-// Idle reports whether at now the ledger says no more than a missing one would: full, and held by nobody.
-func (s *State) Idle(now int64) bool {
-	return len(s.Leases) == 0 && !rate.At(now).Less(s.TAT)
-}
-
-// Lost marks the ledger as one whose past was lost at the instant loss: it
-// counts as empty then, since its tokens may have been spent.
-func (s *State) Lost(loss int64) {
-	s.TAT = s.TAT.Max(s.Terms.Bucket.Add(rate.At(loss), s.Terms.Bucket.Burst))
-}
-
 // observe moves the ledger to now. A clock that stepped back shifts what is
 // kept by the difference, so nothing waits for the old time to come again.
 func (s *State) observe(now int64) {
 	if back := now - s.Now; back < 0 {
 		s.TAT = s.TAT.Shift(back)
+		for i := range s.Log {
+			s.Log[i].At += back
+		}
+
+		for i := range s.Old {
+			s.Old[i].Exp += back
+		}
+
 		for i := range s.Leases {
 			s.Leases[i].Exp += back
 		}
 	}
 
 	s.Now = now
-}
-
-// adopt goes over to newer terms, keeping the level in tokens, and reports
-// whether the terms that were offered are older than those it keeps.
-func (s *State) adopt(terms Terms) (stale bool) {
-	if terms.older(s.Terms) {
-		return true
-	}
-
-	if s.Terms.Bucket.Burst > 0 {
-		s.TAT = terms.Bucket.Rebase(s.Now, s.TAT, s.Terms.Bucket)
-	}
-
-	s.Terms = terms
-
-	return false
 }
 
 // forfeit drops the leases whose time is over, oldest first.
@@ -181,14 +171,6 @@ func (s *State) drop(i int, at int64) {
 	s.Leases = slices.Delete(s.Leases, i, i+1)
 }
 
-// lift raises the level to the n tokens that occupy the bucket at the instant at.
-func (s *State) lift(at, n int64) { s.TAT = s.TAT.Max(s.after(rate.At(at), n)) }
-
-// after returns t moved by the time of n tokens, for n of any size.
-func (s *State) after(t rate.Time, n int64) rate.Time {
-	return s.Terms.Bucket.Add(t, max(-s.Terms.Bucket.Burst, min(n, s.Terms.Bucket.Burst)))
-}
-
 func (s *State) find(holder uint64) int {
 	return slices.IndexFunc(s.Leases, func(l Lease) bool { return l.Holder == holder })
 }
@@ -203,124 +185,4 @@ func (s *State) open(ask Ask) int {
 // and a part of the seq to tell leases of one microsecond apart. It does not
 // repeat when an old ask comes again or when the ledger was lost, and stays
 // below 2^53 until the year 2041.
-func leaseID(now int64, seq uint64) uint64 { return uint64(now)<<2 | seq&3 }
-
-// settle takes in what the holder spent and owes.
-func (s *State) settle(l *Lease, ask Ask) {
-	out := s.Outstanding()
-
-	if ask.Spent > l.Spent {
-		// The tokens occupied the bucket until they were spent: lift to what
-		// was outstanding then, which is never more than now's.
-		began := s.after(rate.At(s.Now-ask.Lag), ask.unspent(l.Granted)+out-l.left())
-		s.TAT = s.TAT.Max(began.Min(s.after(rate.At(s.Now), out)))
-	} else {
-		s.lift(s.Now, out)
-	}
-
-	s.spend(l, ask.Spent)
-	s.lift(s.Now, s.Outstanding()) // before the debt, which would vanish in it otherwise
-	s.owe(l, ask)
-	s.lift(s.Now, s.Outstanding())
-}
-
-// spend notes the holder's total. More than was granted, which a store that
-// lost a grant can hear, is charged now.
-func (s *State) spend(l *Lease, spent int64) {
-	l.Spent = max(l.Spent, spent)
-
-	if over := l.Spent - l.Granted; over > 0 {
-		s.charge(over)
-		l.Granted = l.Spent
-	}
-}
-
-// owe charges debt, or credits a refund when the total went down. A credit
-// counts only on a lease that the ask names, so that a late copy finds nothing to credit.
-func (s *State) owe(l *Lease, ask Ask) {
-	more := ask.Debt - l.Debt
-	if more < 0 && l.ID != ask.Lease {
-		return
-	}
-
-	if more > 0 {
-		s.charge(more)
-	} else {
-		s.TAT = s.after(s.TAT, more)
-	}
-
-	l.Debt = ask.Debt
-}
-
-// charge takes n tokens that were spent already, whether the bucket holds them
-// or not: up to a burst below empty, so that no report blocks a key for long.
-func (s *State) charge(n int64) {
-	floor := s.after(s.after(rate.At(s.Now), s.Terms.Bucket.Burst), s.Terms.Bucket.Burst)
-	s.TAT = s.TAT.Max(s.after(s.TAT, n).Min(floor))
-}
-
-// giveBack takes back what the holder struck from its balance.
-func (s *State) giveBack(l *Lease, ask Ask) {
-	if r := l.Granted - max(ask.RaiseTo, l.Spent); r > 0 {
-		l.Granted -= r
-		s.TAT = s.after(s.TAT, -r)
-	}
-}
-
-// grant gives the takes and the needs, in order, each whole or not at all, and
-// then leases up to the fair share of what is left.
-func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused bool) {
-	b := s.Terms.Bucket
-	avail := b.Avail(s.Now, s.TAT)
-	left := avail
-	refused = len(ask.Takes) > MaxTakes || len(ask.Needs) > MaxTakes
-
-	for i, cost := range ask.Takes[:min(len(ask.Takes), MaxTakes)] {
-		if cost < 0 || cost > left {
-			refused = true
-
-			continue
-		}
-
-		left -= cost
-		taken |= 1 << i
-	}
-
-	for _, cost := range ask.Needs[:min(len(ask.Needs), MaxTakes)] {
-		// What an answer that was lost has granted already is not granted again.
-		cost = min(cost, max(0, ask.RaiseTo-l.Granted))
-		if cost < 0 || cost > left {
-			refused = true
-
-			continue
-		}
-
-		left -= cost
-		l.Granted += cost
-	}
-
-	leased := max(0, min(ask.RaiseTo-l.Granted, s.share(left)))
-	l.Granted += leased
-	s.TAT = b.Add(s.TAT.Max(rate.At(s.Now)), avail-left+leased)
-
-	return taken, refused
-}
-
-// share is how much of avail one holder may lease. Alone it may have all. With
-// others, each leaves a part for everybody and for one that comes new; once the
-// bucket is scarce it leaves half, since they all wait (askAgain) while tokens
-// collect, and what is left then serves nobody. In all, at most four fifths of
-// the burst are leased, so that takes always find something.
-func (s *State) share(avail int64) int64 {
-	burst := s.Terms.Bucket.Burst
-
-	if others := int64(len(s.Leases) - 1); others > 0 {
-		if avail < burst/2 {
-			avail = (avail + 1) / 2
-		} else {
-			avail /= others + 2
-		}
-	}
-
-	return min(avail, burst*4/5-s.Outstanding())
-}
+func leaseID(now int64, seq uint64) uint64 { return uint64(now+1)<<2 | seq&3 }

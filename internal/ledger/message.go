@@ -4,10 +4,51 @@ import "github.com/leaseway/leaseway/internal/rate"
 
 // Terms are what a rule (or an override) says about one key's budget.
 type Terms struct {
+	Algorithm rate.Algorithm
+	// Bucket has the capacity (Burst) of every algorithm, and the rate of the
+	// buckets; for windows and the log the rate is an average that nothing exact is made of.
 	Bucket   rate.Bucket
-	Version  uint64 // of the rule
-	Revision uint64 // of the override; 0 without one
-	TTL      int64  // of a lease, µs
+	Length   int64    // of a window or log, µs; 0 for buckets and calendar windows
+	Calendar Calendar // of a calendar window
+	Version  uint64   // of the rule
+	Revision uint64   // of the override; 0 without one
+	TTL      int64    // of a lease, µs
+}
+
+// Calendar is a calendar window, and the end of the one after it: a store knows
+// no time zones, so the coordinator tells it the edges. µs; zero for other windows.
+type Calendar struct{ Start, End, Next int64 }
+
+// span returns the window that now is in.
+func (t *Terms) span(now int64) rate.Span {
+	switch c := t.Calendar; {
+	case c.End == 0:
+		return rate.Aligned(now, max(1, t.Length))
+	case now < c.End:
+		return rate.Span{Start: c.Start, End: c.End}
+	default:
+		return rate.Span{Start: c.End, End: c.Next}
+	}
+}
+
+func (t *Terms) sliding() rate.Sliding {
+	return rate.Sliding{Limit: t.Bucket.Burst, Length: max(1, t.Length)}
+}
+
+func (t *Terms) log() rate.Log { return rate.Log{Limit: t.Bucket.Burst, Length: t.Length} }
+
+// bucket reports whether the budget is a level that drains.
+func (t *Terms) bucket() bool {
+	return t.Algorithm == rate.TokenBucket || t.Algorithm == rate.LeakyBucket
+}
+
+// counts reports whether budgets under t and u count alike, whatever their limits.
+func (t *Terms) counts(u *Terms) bool {
+	if t.bucket() || u.bucket() {
+		return t.bucket() && u.bucket()
+	}
+
+	return t.Algorithm == u.Algorithm && t.Length == u.Length
 }
 
 func (t Terms) older(u Terms) bool {
@@ -16,17 +57,19 @@ func (t Terms) older(u Terms) bool {
 
 // Ask is one holder's message about one key.
 type Ask struct {
-	Holder    uint64  // incarnation: random, new at every start
-	Seq       uint64  // one counter per process, never reset; above 0
-	Lease     uint64  // the lease that the holder knows, 0 for none
-	Spent     int64   // S: spent of it, a total
-	Lag       int64   // µs since the spending could have begun to refill; see Holder's Lag
-	Debt      int64   // D: admitted without a lease, less what was refunded; a total over the incarnation
-	DebtAcked int64   // the part of Debt that an answer has confirmed
-	Takes     []int64 // costs of requests that wait now, in order
-	Needs     []int64 // like Takes, but to be leased: requests that other rules must agree to as well
-	RaiseTo   int64   // the total up to which it wants G, Needs included; below G it is a return
-	Keep      bool    // keep the lease's record although nothing is left on it
+	Holder     uint64  // incarnation: random, new at every start
+	Seq        uint64  // one counter per process, never reset; above 0
+	Lease      uint64  // the lease that the holder knows, 0 for none
+	Spent      int64   // S: spent of it, a total
+	Lag        int64   // µs since the spending could have begun to refill; see Holder's Lag
+	Debt       int64   // D: admitted without a lease, less what was refunded; a total over the incarnation
+	DebtAcked  int64   // the part of Debt that an answer has confirmed
+	Takes      []int64 // costs of requests that wait now, in order
+	Needs      []int64 // like Takes, but to be leased: requests that other rules must agree to as well
+	RaiseTo    int64   // the total up to which it wants G, Needs included; below G it is a return
+	Ended      uint64  // a lease that ended with its window, 0 for none
+	EndedSpent int64   // its final S: the rest was not spent
+	Keep       bool    // keep the lease's record although nothing is left on it
 }
 
 // unspent is what the ask leaves of g granted tokens.
@@ -54,13 +97,25 @@ type Answer struct {
 	Spent   int64 // S as the ledger has it
 	Debt    int64 // D that was charged
 
-	Level    rate.Time // tat - now: the time until the bucket is full
+	TTL      int64     // how long the lease lives, µs: to the end of its window at most
+	Level    rate.Time // of a bucket: tat - now, the time until it is full
+	Window   Window    // of a window or log
 	Others   int64     // tokens that other holders have
 	Holders  int64     // how many hold a lease, this one included
 	AskAgain int64     // µs until asking can bring more, 0 for at once
 	Short    bool      // less was given than was asked for
 
 	Terms Terms
+}
+
+// Window is how far a window or log is used.
+type Window struct {
+	Left int64 // µs until the window ends, or the log forgets everything
+	Used int64 // tokens, leased ones included
+	Prev int64 // tokens of the window before, of a sliding one
+
+	Refused int64 // the first cost that was refused, 0 for none
+	Wait    int64 // µs until it can pass, -1 for never
 }
 
 // The scarcity bounds, in µs and per holder: see askAgain.
@@ -72,46 +127,68 @@ const (
 
 // answer fills in a with what lease i has now.
 func (s *State) answer(i int, taken uint64, a Answer) Answer {
-	l, b := s.Leases[i], s.Terms.Bucket
-	level := s.TAT.Max(rate.At(s.Now)).Shift(-s.Now)
+	l := s.Leases[i]
 
 	a.Lease, a.Taken = l.ID, taken
 	a.Granted, a.Spent, a.Debt = l.Granted, l.Spent, l.Debt
-	a.Level = level
 	a.Others = s.Outstanding() - l.left()
 	a.Holders = int64(len(s.Leases))
 	a.Terms = s.Terms
+	a.TTL = s.Terms.TTL
+
+	if s.Terms.bucket() {
+		a.Level = s.TAT.Max(rate.At(s.Now)).Shift(-s.Now)
+	} else {
+		a.Window = s.window()
+	}
+
+	if s.Terms.Algorithm.Windowed() {
+		a.TTL = min(a.TTL, a.Window.Left)
+	}
 
 	if a.Short {
-		a.AskAgain = askAgain(b, level, a.Holders)
+		a.AskAgain = s.askAgain(a.Others, a.Holders)
 	}
 
 	return a
 }
 
-// askAgain says when a holder that got less than it wanted should come again.
-// A lone one comes for the next token. Several wait longer once less than a quarter
-// of the burst is there, because tokens collect meanwhile, up to a quarter of the
-// burst, and none is lost.
-func askAgain(b rate.Bucket, level rate.Time, holders int64) int64 {
-	avail := b.Avail(0, level)
-	next := b.Wait(0, level, min(b.Burst, avail+1))
+// window returns how far a window or log is used.
+func (s *State) window() Window {
+	if s.Terms.Algorithm == rate.SlidingLog {
+		l := s.Terms.log()
 
-	if holders < 2 {
+		return Window{Left: l.Clear(s.Log, s.Now), Used: l.Used(s.Log)}
+	}
+
+	return Window{Left: s.Terms.span(s.Now).End - s.Now, Used: s.Window.Used, Prev: s.Window.Prev}
+}
+
+// askAgain says when a holder that got less than it wanted should come again.
+// A lone one comes when the next token does. Several wait longer once less than
+// a quarter of the capacity is there, because tokens collect meanwhile, up to a
+// quarter of it, and none is lost. In a window nothing collects: there they ask
+// until nothing is left, and then for what others give back.
+func (s *State) askAgain(others, holders int64) int64 {
+	b := s.Terms.Bucket
+	avail := s.Avail()
+	next := s.Wait(min(b.Burst, avail+1))
+
+	if holders < 2 && others == 0 {
 		return next
 	}
 
-	if avail > 0 && avail >= b.Burst/4 {
-		return 0
-	}
-
-	quarter := b.Add(rate.Time{}, b.Burst).Micros / 4
 	collect := max(scarceFloor, b.Add(rate.Time{}, 1).Micros*scarcePerHolder*holders)
-	collect = min(quarter, collect, scarceCeiling)
+	collect = min(b.Add(rate.Time{}, b.Burst).Micros/4, collect, scarceCeiling)
 
-	if avail > 0 {
-		return collect // there is something now: no slow limit may keep it from being asked for
+	switch fixed := s.Terms.Algorithm == rate.FixedWindow; {
+	case avail > 0 && (fixed || avail >= b.Burst/4):
+		return 0
+	case avail > 0:
+		return collect // no slow limit may keep what is there from being asked for
+	case fixed && others > 0:
+		return min(next, collect)
+	default:
+		return max(next, collect)
 	}
-
-	return max(next, collect)
 }

@@ -51,7 +51,7 @@ func (tr *transcript) run(command string) ([]string, error) {
 	case "at":
 		return nil, tr.when(args, func(at int64) { tr.now = at })
 	case "lost":
-		return tr.changed(tr.when(args, tr.state.Lost))
+		return tr.changed(tr.when(args, func(at int64) { tr.state.Begin(tr.state.Terms, at) }))
 	case "begin":
 		return tr.changed(tr.when(args, func(at int64) { tr.state.Begin(tr.terms, at) }))
 	case "ask":

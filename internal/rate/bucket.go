@@ -63,6 +63,18 @@ func NewBucket(limit, window, burst int64) (Bucket, error) {
 	return b, nil
 }
 
+// Average returns the bucket of limit tokens every window microseconds for what
+// needs no exactness: where NewBucket cannot count it exactly, a token takes a
+// whole number of microseconds, rounded up.
+func Average(limit, window, burst int64) (Bucket, error) {
+	b, err := NewBucket(limit, window, burst)
+	if !errors.Is(err, ErrSpan) {
+		return b, err
+	}
+
+	return Bucket{P: min((window+limit-1)/limit, MaxProduct/burst), Q: 1, Burst: burst}, nil
+}
+
 // Share returns the bucket of one of n holders that together admit num/den of
 // b: its rate and its burst are b's × num/den/n, with room for one token at
 // least. A token never takes longer than the integers can say, which is years.

@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
@@ -54,6 +55,8 @@ func encodeAnswers(batch *ledger.Batch, answers *ledger.Answers) *leasewayv1.Ans
 		to.Granted, to.Spent, to.Debt = a.Granted, a.Spent, a.Debt
 		to.LevelUs, to.LevelFrac = a.Level.Micros, a.Level.Frac
 		to.Others, to.Holders, to.AskAgainUs, to.Short = a.Others, a.Holders, a.AskAgain, a.Short
+		to.TtlUs, to.LeftUs, to.Used, to.Prev = a.TTL, a.Window.Left, a.Window.Used, a.Window.Prev
+		to.Refused, to.WaitUs = a.Window.Refused, a.Window.Wait
 	}
 
 	return msg
@@ -119,6 +122,10 @@ func decodeKey(msg *leasewayv1.Answer, from *leasewayv1.KeyAnswer, to *ledger.Ke
 		Granted: from.GetGranted(), Spent: from.GetSpent(), Debt: from.GetDebt(),
 		Level:  rate.Time{Micros: from.GetLevelUs(), Frac: from.GetLevelFrac()},
 		Others: from.GetOthers(), Holders: from.GetHolders(), AskAgain: from.GetAskAgainUs(), Short: from.GetShort(),
+		TTL: from.GetTtlUs(),
+		Window: ledger.Window{
+			Left: from.GetLeftUs(), Used: from.GetUsed(), Prev: from.GetPrev(), Refused: from.GetRefused(), Wait: from.GetWaitUs(),
+		},
 		Terms: decodeTerms(msg.GetTerms()[from.GetTerms()]),
 	}
 
@@ -138,11 +145,14 @@ func inBounds(key *ledger.KeyAnswer, takes int) bool {
 	// Burst × P is checked by division, since it may be what overflows.
 	terms := b.P >= 1 && b.P <= rate.MaxProduct && b.Q >= 1 && b.Q <= rate.MaxLimit &&
 		b.Burst >= 1 && b.Burst <= rate.MaxProduct/b.P &&
-		a.Terms.TTL >= 1 && a.Terms.TTL <= maxTTL && a.Terms.Version <= maxNumber
+		a.Terms.TTL >= 1 && a.Terms.TTL <= maxTTL && a.Terms.Version <= maxNumber &&
+		a.Terms.Algorithm <= rate.LeakyBucket && within(0, maxSpan, a.Terms.Length, a.Terms.Calendar.Start, a.Terms.Calendar.End, a.Terms.Calendar.Next)
 
 	return terms && a.Lease <= maxNumber && (takes >= ledger.MaxTakes || a.Taken>>takes == 0) &&
 		within(0, maxTokens, a.Granted, a.Spent, a.Others) && within(-maxTokens, maxTokens, a.Debt) &&
-		within(0, maxSpan, a.Level.Micros, a.AskAgain) && within(0, b.Q-1, a.Level.Frac) && within(0, maxHolders, a.Holders)
+		within(0, maxSpan, a.Level.Micros, a.AskAgain) && within(0, b.Q-1, a.Level.Frac) && within(0, maxHolders, a.Holders) &&
+		within(0, a.Terms.TTL, a.TTL) && within(0, maxSpan, a.Window.Left) && within(-1, maxSpan, a.Window.Wait) &&
+		within(0, maxTokens, a.Window.Used, a.Window.Prev, a.Window.Refused)
 }
 
 func within(low, high int64, values ...int64) bool {
@@ -159,6 +169,8 @@ func encodeTerms(t ledger.Terms) *leasewayv1.Terms {
 	return &leasewayv1.Terms{
 		PeriodUs: t.Bucket.P, Tokens: t.Bucket.Q, Burst: t.Bucket.Burst,
 		Version: t.Version, Revision: t.Revision, TtlUs: t.TTL,
+		Algorithm: leasewayv1.Algorithm(t.Algorithm), LengthUs: t.Length,
+		CalendarStartUs: t.Calendar.Start, CalendarEndUs: t.Calendar.End, CalendarNextUs: t.Calendar.Next,
 	}
 }
 
@@ -166,6 +178,8 @@ func decodeTerms(t *leasewayv1.Terms) ledger.Terms {
 	return ledger.Terms{
 		Bucket:  rate.Bucket{P: t.GetPeriodUs(), Q: t.GetTokens(), Burst: t.GetBurst()},
 		Version: t.GetVersion(), Revision: t.GetRevision(), TTL: t.GetTtlUs(),
+		Algorithm: algorithm(t.GetAlgorithm()), Length: t.GetLengthUs(),
+		Calendar: ledger.Calendar{Start: t.GetCalendarStartUs(), End: t.GetCalendarEndUs(), Next: t.GetCalendarNextUs()},
 	}
 }
 
@@ -178,4 +192,13 @@ func decodeCode(code leasewayv1.KeyCode) (ledger.KeyCode, bool) {
 	}
 
 	return ledger.KeyCode(code - 1), true
+}
+
+// algorithm reads the wire's number; one that there is not becomes one that inBounds refuses.
+func algorithm(a leasewayv1.Algorithm) rate.Algorithm {
+	if a < 0 || a > math.MaxUint8 {
+		return math.MaxUint8
+	}
+
+	return rate.Algorithm(a)
 }

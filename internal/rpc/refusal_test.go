@@ -92,7 +92,7 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 		"a key less":              {CauseMalformed, resign(func(a *leasewayv1.Answer) { a.Keys = nil })},
 		"older rules":             {CauseOlderRules, resign(func(a *leasewayv1.Answer) { a.RulesVersion = 1 })},
 		// A lease of 1 µs has ended before its answer can come.
-		"an answer after its leases": {CauseExpired, resign(func(a *leasewayv1.Answer) { a.Terms[0].TtlUs = 1 })},
+		"an answer after its leases": {CauseExpired, resign(func(a *leasewayv1.Answer) { a.Terms[0].TtlUs, a.Keys[0].TtlUs = 1, 1 })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorded = nil

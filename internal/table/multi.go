@@ -24,20 +24,23 @@ const (
 	holdsLease
 	holdsLocal
 	holdsOpen
+	holdsTake // charged already
 )
 
 // TakeAll decides a request that several rules must agree to: it is charged to
 // all or to none. It returns the index of the hit that refused longest, -1 when it passed.
 //
 // Tokens are reserved rule by rule and become spent when the last one agrees.
-// They come from leases alone, never from a take, since the store cannot undo one.
+// They come from leases, not from takes, since the store cannot undo one. Rules
+// whose tokens cannot be leased are asked last, one after the other; if one of
+// them refuses, what the others took is refunded.
 func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 	until := t.clock.Now() + t.deadline
 	alone := false // decide without waiting any longer
 
 	for {
 		dry := t.reserveAll(hits, alone)
-		if dry == 0 {
+		if dry == 0 && t.takeRest(ctx, hits) {
 			for i := range hits {
 				hits[i].commit()
 			}
@@ -75,6 +78,10 @@ func (t *Table) reserveAll(hits []Hit, alone bool) (dry int) {
 		h.Out = Outcome{}
 		h.held = holdsNothing
 
+		if h.takeOnly() {
+			continue
+		}
+
 		for !h.reserve(alone) {
 			h.entry = nil // it left the table
 		}
@@ -85,6 +92,29 @@ func (t *Table) reserveAll(hits []Hit, alone bool) (dry int) {
 	}
 
 	return dry
+}
+
+// takeOnly reports whether the hit's tokens cannot be leased.
+func (h *Hit) takeOnly() bool { return !h.Rule.own.Load().leases && !h.Rule.now.Load().Block }
+
+// takeRest takes from the rules that cannot be leased from, and reports whether all of them agreed.
+func (t *Table) takeRest(ctx context.Context, hits []Hit) bool {
+	for i := range hits {
+		h := &hits[i]
+		if !h.takeOnly() {
+			continue
+		}
+
+		h.Rule.Take(ctx, h.Key, h.Cost, &h.Out)
+
+		if h.Out.Kind != Allowed {
+			return false
+		}
+
+		h.held = holdsTake
+	}
+
+	return true
 }
 
 // reserve tries one hit. It reports false if the entry has left the table.
@@ -168,14 +198,21 @@ func (h *Hit) commit() {
 		if e.Low() {
 			h.Rule.table.afterSpend(e, true, false)
 		}
-	case holdsNothing, holdsLocal, holdsOpen:
+	case holdsNothing, holdsLocal, holdsOpen, holdsTake:
 	}
 }
 
 // cancel gives back what the hit reserved.
 func (h *Hit) cancel() {
-	if h.held == holdsNothing || h.held == holdsOpen {
+	switch h.held {
+	case holdsNothing, holdsOpen:
 		return
+	case holdsTake:
+		h.held = holdsNothing
+		h.Rule.table.Refund(h.Out.Charge)
+
+		return
+	case holdsLease, holdsLocal:
 	}
 
 	e := h.entry
@@ -199,7 +236,9 @@ func (t *Table) leaseAll(ctx context.Context, hits []Hit, until int64) bool {
 	ws := make([]*waiter, len(hits))
 
 	for i := range hits {
-		ws[i] = hits[i].want()
+		if !hits[i].takeOnly() {
+			ws[i] = hits[i].want()
+		}
 	}
 
 	for i := range hits {

@@ -68,12 +68,12 @@ func (e *Entry) scatter(now int64, a *ledger.Answer) {
 	d := rand.Int64N(most + 1)
 
 	if b := a.Terms.Bucket; e.won > 0 && now-e.won < live*b.P/b.Q {
-		d += most
+		d += 2 * most
 	}
 
 	e.Defer(d)
 }
 
 func newBucket(q *rule.Quota) (rate.Bucket, error) {
-	return rate.NewBucket(q.Limit, q.Window.Microseconds(), q.Burst)
+	return rate.Average(q.Limit, q.Window.Microseconds(), q.Burst)
 }

@@ -38,6 +38,7 @@ type Outcome struct {
 	Remaining  int64
 	Reset      int64 // µs until the bucket is full
 	RetryAfter int64 // µs; 0 when allowed or when waiting does not help
+	Delay      int64 // µs that an allowed request is to be held back: of a leaky bucket
 	Quota      int64
 	Window     time.Duration
 	Charge     Charge
@@ -62,8 +63,13 @@ func (e *Entry) admit(out *Outcome, origin Origin, now, left, balance int64) {
 	out.Remaining = left
 	out.RetryAfter = 0
 
-	// What is leased and not spent is not used: each token of it brings the end nearer.
-	out.Reset = max(0, e.full.Load()-now-balance*v.bucket.P/max(1, v.bucket.Q))
+	out.Reset = e.full.Load() - now
+	if v.drains {
+		// What is leased and not spent is not used: each token of it brings the end nearer.
+		out.Reset -= balance * v.bucket.P / max(1, v.bucket.Q)
+	}
+
+	out.Reset = max(0, out.Reset)
 }
 
 // refuse fills in out for a request that did not pass; under the lock.

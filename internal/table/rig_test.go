@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -19,6 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	ms  = int64(1_000)
 	sec = int64(1_000_000)
+
+	rigStart = int64(1_000_000_000) // not at a window's edge: 40 s into a minute
 )
 
 // rig is a few holders over one coordinator with a memory store, in virtual time.
@@ -65,7 +68,7 @@ var errDown = errors.New("connection refused")
 func newRig(t *testing.T, holders int, doc string) *rig {
 	t.Helper()
 
-	r := &rig{t: t, now: 1_000_000_000, book: coordinator.NewBook(nil)}
+	r := &rig{t: t, now: rigStart, book: coordinator.NewBook(nil)}
 
 	store, err := memory.New(memory.Config{Clock: func() int64 { return r.now }})
 	if err != nil {
@@ -74,7 +77,9 @@ func newRig(t *testing.T, holders int, doc string) *rig {
 
 	t.Cleanup(func() { _ = store.Close(context.Background()) })
 
-	if r.coord, err = coordinator.New(coordinator.Config{Store: store, Book: r.book}); err != nil {
+	if r.coord, err = coordinator.New(coordinator.Config{
+		Store: store, Book: r.book, Clock: func() time.Time { return time.UnixMicro(r.now) },
+	}); err != nil {
 		t.Fatal(err)
 	}
 

@@ -105,12 +105,17 @@ type limits struct {
 	window  time.Duration
 	bucket  rate.Bucket // zero for a blocked rule, which is never asked about
 	ttl     int64       // of a lease, µs
+	leases  bool        // tokens can be had in advance
+	drains  bool        // a bucket: each token that is not spent brings its end nearer
 }
 
 func newLimits(def *rule.Rule, q rule.Quota) *limits {
 	l := &limits{
 		version: def.Version, burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
 	}
+
+	algorithm := rate.Algorithm(def.Algorithm)
+	l.leases, l.drains = algorithm.Leases(), def.Algorithm.HasBurst()
 
 	if b, err := newBucket(&q); err == nil { // always so for a rule that was parsed, unless it blocks
 		l.bucket = b

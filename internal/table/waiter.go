@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
 )
 
 // by says how a waiter's tokens are asked for.
@@ -168,13 +169,20 @@ func (e *Entry) board(c *flight) (takes, needs []int64) {
 
 // land tells the waiters of a flight what the answer was; under the lock.
 func (e *Entry) land(now int64, a *ledger.Answer) {
-	take := 0
+	take, after := 0, e.takenCost(a)
 
 	for _, w := range e.flying {
 		switch w.by {
 		case byTake:
-			e.landTake(now, w, a.Taken&(1<<take) != 0)
+			taken := a.Taken&(1<<take) != 0
 			take++
+
+			if taken && a.Terms.Algorithm == rate.LeakyBucket {
+				w.out.Delay = delay(a, after)
+				after -= w.n
+			}
+
+			e.landTake(now, w, taken)
 		case byNeed:
 			e.tell(w, again)
 		case byLook:
@@ -198,6 +206,34 @@ func (e *Entry) land(now int64, a *ledger.Answer) {
 
 	clear(e.waiting[len(rest):])
 	e.waiting = rest
+}
+
+// takenCost returns the tokens of the takes that were given.
+func (e *Entry) takenCost(a *ledger.Answer) (n int64) {
+	take := 0
+
+	for _, w := range e.flying {
+		if w.by == byTake {
+			if a.Taken&(1<<take) != 0 {
+				n += w.n
+			}
+
+			take++
+		}
+	}
+
+	return n
+}
+
+// delay returns how long a take has to wait for its turn in a leaky bucket: the
+// level at the answer without its own tokens and those of the takes after it, n in all.
+func delay(a *ledger.Answer, n int64) int64 {
+	at := a.Terms.Bucket.Add(a.Level, -n)
+	if at.Frac > 0 {
+		at.Micros++
+	}
+
+	return max(0, at.Micros)
 }
 
 func (e *Entry) landTake(now int64, w *waiter, taken bool) {

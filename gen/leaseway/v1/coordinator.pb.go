@@ -23,6 +23,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Algorithm says how a budget comes back.
+type Algorithm int32
+
+const (
+	// A token bucket: continuously, up to the burst.
+	Algorithm_ALGORITHM_UNSPECIFIED Algorithm = 0
+	// All at once, at the edge of a window.
+	Algorithm_ALGORITHM_FIXED_WINDOW Algorithm = 1
+	// At the edge of a window, less the previous one by what is left of it.
+	Algorithm_ALGORITHM_SLIDING_WINDOW Algorithm = 2
+	// Each admission one window after it.
+	Algorithm_ALGORITHM_SLIDING_LOG Algorithm = 3
+	// One token each period, and what comes faster is delayed.
+	Algorithm_ALGORITHM_LEAKY_BUCKET Algorithm = 4
+)
+
+// Enum value maps for Algorithm.
+var (
+	Algorithm_name = map[int32]string{
+		0: "ALGORITHM_UNSPECIFIED",
+		1: "ALGORITHM_FIXED_WINDOW",
+		2: "ALGORITHM_SLIDING_WINDOW",
+		3: "ALGORITHM_SLIDING_LOG",
+		4: "ALGORITHM_LEAKY_BUCKET",
+	}
+	Algorithm_value = map[string]int32{
+		"ALGORITHM_UNSPECIFIED":    0,
+		"ALGORITHM_FIXED_WINDOW":   1,
+		"ALGORITHM_SLIDING_WINDOW": 2,
+		"ALGORITHM_SLIDING_LOG":    3,
+		"ALGORITHM_LEAKY_BUCKET":   4,
+	}
+)
+
+func (x Algorithm) Enum() *Algorithm {
+	p := new(Algorithm)
+	*p = x
+	return p
+}
+
+func (x Algorithm) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Algorithm) Descriptor() protoreflect.EnumDescriptor {
+	return file_leaseway_v1_coordinator_proto_enumTypes[0].Descriptor()
+}
+
+func (Algorithm) Type() protoreflect.EnumType {
+	return &file_leaseway_v1_coordinator_proto_enumTypes[0]
+}
+
+func (x Algorithm) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Algorithm.Descriptor instead.
+func (Algorithm) EnumDescriptor() ([]byte, []int) {
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{0}
+}
+
 // KeyCode says whether a key's ask reached its ledger.
 type KeyCode int32
 
@@ -72,11 +133,11 @@ func (x KeyCode) String() string {
 }
 
 func (KeyCode) Descriptor() protoreflect.EnumDescriptor {
-	return file_leaseway_v1_coordinator_proto_enumTypes[0].Descriptor()
+	return file_leaseway_v1_coordinator_proto_enumTypes[1].Descriptor()
 }
 
 func (KeyCode) Type() protoreflect.EnumType {
-	return &file_leaseway_v1_coordinator_proto_enumTypes[0]
+	return &file_leaseway_v1_coordinator_proto_enumTypes[1]
 }
 
 func (x KeyCode) Number() protoreflect.EnumNumber {
@@ -85,7 +146,7 @@ func (x KeyCode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use KeyCode.Descriptor instead.
 func (KeyCode) EnumDescriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{0}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{1}
 }
 
 // AcquireRequest is one call of a holder: asks about many keys.
@@ -199,7 +260,11 @@ type KeyAsk struct {
 	Keep bool `protobuf:"varint,10,opt,name=keep,proto3" json:"keep,omitempty"`
 	// Costs, in tokens, of requests that wait now and to which other rules must
 	// agree, too: like takes, but leased. raise_to includes them. At most 64.
-	Needs         []int64 `protobuf:"varint,11,rep,packed,name=needs,proto3" json:"needs,omitempty"`
+	Needs []int64 `protobuf:"varint,11,rep,packed,name=needs,proto3" json:"needs,omitempty"`
+	// A lease that ended with its sliding window; 0 for none.
+	Ended uint64 `protobuf:"varint,12,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Tokens spent of it, finally: the rest is not counted any more.
+	EndedSpent    int64 `protobuf:"varint,13,opt,name=ended_spent,json=endedSpent,proto3" json:"ended_spent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,6 +374,20 @@ func (x *KeyAsk) GetNeeds() []int64 {
 		return x.Needs
 	}
 	return nil
+}
+
+func (x *KeyAsk) GetEnded() uint64 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+func (x *KeyAsk) GetEndedSpent() int64 {
+	if x != nil {
+		return x.EndedSpent
+	}
+	return 0
 }
 
 // AcquireResponse carries the answer to a batch.
@@ -541,9 +620,19 @@ type Terms struct {
 	// Revision of the override; 0 without one.
 	Revision uint64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	// How long a lease lives, in microseconds from when its ask was first sent; at most one hour.
-	TtlUs         int64 `protobuf:"varint,6,opt,name=ttl_us,json=ttlUs,proto3" json:"ttl_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TtlUs int64 `protobuf:"varint,6,opt,name=ttl_us,json=ttlUs,proto3" json:"ttl_us,omitempty"`
+	// How the budget comes back.
+	Algorithm Algorithm `protobuf:"varint,7,opt,name=algorithm,proto3,enum=leaseway.v1.Algorithm" json:"algorithm,omitempty"`
+	// Length of a window or log, in microseconds; 0 for buckets and calendar windows.
+	LengthUs int64 `protobuf:"varint,8,opt,name=length_us,json=lengthUs,proto3" json:"length_us,omitempty"`
+	// A calendar window and the end of the one after it, in microseconds since the Unix epoch; 0 for other windows.
+	CalendarStartUs int64 `protobuf:"varint,9,opt,name=calendar_start_us,json=calendarStartUs,proto3" json:"calendar_start_us,omitempty"`
+	// See calendar_start_us.
+	CalendarEndUs int64 `protobuf:"varint,10,opt,name=calendar_end_us,json=calendarEndUs,proto3" json:"calendar_end_us,omitempty"`
+	// See calendar_start_us.
+	CalendarNextUs int64 `protobuf:"varint,11,opt,name=calendar_next_us,json=calendarNextUs,proto3" json:"calendar_next_us,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Terms) Reset() {
@@ -618,6 +707,41 @@ func (x *Terms) GetTtlUs() int64 {
 	return 0
 }
 
+func (x *Terms) GetAlgorithm() Algorithm {
+	if x != nil {
+		return x.Algorithm
+	}
+	return Algorithm_ALGORITHM_UNSPECIFIED
+}
+
+func (x *Terms) GetLengthUs() int64 {
+	if x != nil {
+		return x.LengthUs
+	}
+	return 0
+}
+
+func (x *Terms) GetCalendarStartUs() int64 {
+	if x != nil {
+		return x.CalendarStartUs
+	}
+	return 0
+}
+
+func (x *Terms) GetCalendarEndUs() int64 {
+	if x != nil {
+		return x.CalendarEndUs
+	}
+	return 0
+}
+
+func (x *Terms) GetCalendarNextUs() int64 {
+	if x != nil {
+		return x.CalendarNextUs
+	}
+	return 0
+}
+
 // KeyAnswer is what became of one ask. All fields but code are set only when it is OK.
 type KeyAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -651,7 +775,20 @@ type KeyAnswer struct {
 	// Microseconds until asking can bring more; 0 for at once.
 	AskAgainUs int64 `protobuf:"varint,14,opt,name=ask_again_us,json=askAgainUs,proto3" json:"ask_again_us,omitempty"`
 	// Less was given than was asked for.
-	Short         bool `protobuf:"varint,15,opt,name=short,proto3" json:"short,omitempty"`
+	Short bool `protobuf:"varint,15,opt,name=short,proto3" json:"short,omitempty"`
+	// How long the lease lives, in microseconds from when its ask was first sent:
+	// terms.ttl_us, or less where its window ends before.
+	TtlUs int64 `protobuf:"varint,16,opt,name=ttl_us,json=ttlUs,proto3" json:"ttl_us,omitempty"`
+	// Of a window or log: microseconds until it ends, or has forgotten everything.
+	LeftUs int64 `protobuf:"varint,17,opt,name=left_us,json=leftUs,proto3" json:"left_us,omitempty"`
+	// Of a window or log: tokens used, leased ones included.
+	Used int64 `protobuf:"varint,18,opt,name=used,proto3" json:"used,omitempty"`
+	// Of a sliding window: tokens of the window before.
+	Prev int64 `protobuf:"varint,19,opt,name=prev,proto3" json:"prev,omitempty"`
+	// Of a window or log: microseconds until the first cost that was refused can pass; -1 for never.
+	WaitUs int64 `protobuf:"zigzag64,20,opt,name=wait_us,json=waitUs,proto3" json:"wait_us,omitempty"`
+	// Of a window or log: the first cost that was refused, in tokens; 0 for none.
+	Refused       int64 `protobuf:"varint,21,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -789,6 +926,48 @@ func (x *KeyAnswer) GetShort() bool {
 		return x.Short
 	}
 	return false
+}
+
+func (x *KeyAnswer) GetTtlUs() int64 {
+	if x != nil {
+		return x.TtlUs
+	}
+	return 0
+}
+
+func (x *KeyAnswer) GetLeftUs() int64 {
+	if x != nil {
+		return x.LeftUs
+	}
+	return 0
+}
+
+func (x *KeyAnswer) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *KeyAnswer) GetPrev() int64 {
+	if x != nil {
+		return x.Prev
+	}
+	return 0
+}
+
+func (x *KeyAnswer) GetWaitUs() int64 {
+	if x != nil {
+		return x.WaitUs
+	}
+	return 0
+}
+
+func (x *KeyAnswer) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
 }
 
 // WatchRulesRequest begins a watch.
@@ -966,7 +1145,7 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
 	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12'\n" +
-	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xff\x01\n" +
+	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xb6\x02\n" +
 	"\x06KeyAsk\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -980,7 +1159,10 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\braise_to\x18\t \x01(\x03R\araiseTo\x12\x12\n" +
 	"\x04keep\x18\n" +
 	" \x01(\bR\x04keep\x12\x14\n" +
-	"\x05needs\x18\v \x03(\x03R\x05needs\"D\n" +
+	"\x05needs\x18\v \x03(\x03R\x05needs\x12\x14\n" +
+	"\x05ended\x18\f \x01(\x04R\x05ended\x12\x1f\n" +
+	"\vended_spent\x18\r \x01(\x03R\n" +
+	"endedSpent\"D\n" +
 	"\x0fAcquireResponse\x121\n" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"S\n" +
 	"\bEnvelope\x12\x12\n" +
@@ -994,14 +1176,20 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04live\x18\x04 \x01(\x03R\x04live\x12#\n" +
 	"\rrules_version\x18\x05 \x01(\x04R\frulesVersion\x12(\n" +
 	"\x05terms\x18\x06 \x03(\v2\x12.leaseway.v1.TermsR\x05terms\x12*\n" +
-	"\x04keys\x18\a \x03(\v2\x16.leaseway.v1.KeyAnswerR\x04keys\"\x9f\x01\n" +
+	"\x04keys\x18\a \x03(\v2\x16.leaseway.v1.KeyAnswerR\x04keys\"\xf0\x02\n" +
 	"\x05Terms\x12\x1b\n" +
 	"\tperiod_us\x18\x01 \x01(\x03R\bperiodUs\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12\x14\n" +
 	"\x05burst\x18\x03 \x01(\x03R\x05burst\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12\x1a\n" +
 	"\brevision\x18\x05 \x01(\x04R\brevision\x12\x15\n" +
-	"\x06ttl_us\x18\x06 \x01(\x03R\x05ttlUs\"\x95\x03\n" +
+	"\x06ttl_us\x18\x06 \x01(\x03R\x05ttlUs\x124\n" +
+	"\talgorithm\x18\a \x01(\x0e2\x16.leaseway.v1.AlgorithmR\talgorithm\x12\x1b\n" +
+	"\tlength_us\x18\b \x01(\x03R\blengthUs\x12*\n" +
+	"\x11calendar_start_us\x18\t \x01(\x03R\x0fcalendarStartUs\x12&\n" +
+	"\x0fcalendar_end_us\x18\n" +
+	" \x01(\x03R\rcalendarEndUs\x12(\n" +
+	"\x10calendar_next_us\x18\v \x01(\x03R\x0ecalendarNextUs\"\xa0\x04\n" +
 	"\tKeyAnswer\x12(\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x14.leaseway.v1.KeyCodeR\x04code\x12\x14\n" +
 	"\x05terms\x18\x02 \x01(\rR\x05terms\x12\x1e\n" +
@@ -1022,7 +1210,13 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\aholders\x18\r \x01(\x03R\aholders\x12 \n" +
 	"\fask_again_us\x18\x0e \x01(\x03R\n" +
 	"askAgainUs\x12\x14\n" +
-	"\x05short\x18\x0f \x01(\bR\x05short\"d\n" +
+	"\x05short\x18\x0f \x01(\bR\x05short\x12\x15\n" +
+	"\x06ttl_us\x18\x10 \x01(\x03R\x05ttlUs\x12\x17\n" +
+	"\aleft_us\x18\x11 \x01(\x03R\x06leftUs\x12\x12\n" +
+	"\x04used\x18\x12 \x01(\x03R\x04used\x12\x12\n" +
+	"\x04prev\x18\x13 \x01(\x03R\x04prev\x12\x17\n" +
+	"\await_us\x18\x14 \x01(\x12R\x06waitUs\x12\x18\n" +
+	"\arefused\x18\x15 \x01(\x03R\arefused\"d\n" +
 	"\x11WatchRulesRequest\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\x06R\x06holder\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12#\n" +
@@ -1031,7 +1225,13 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"=\n" +
 	"\x05Rules\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x1a\n" +
-	"\bdocument\x18\x02 \x01(\fR\bdocument*\x94\x01\n" +
+	"\bdocument\x18\x02 \x01(\fR\bdocument*\x97\x01\n" +
+	"\tAlgorithm\x12\x19\n" +
+	"\x15ALGORITHM_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16ALGORITHM_FIXED_WINDOW\x10\x01\x12\x1c\n" +
+	"\x18ALGORITHM_SLIDING_WINDOW\x10\x02\x12\x19\n" +
+	"\x15ALGORITHM_SLIDING_LOG\x10\x03\x12\x1a\n" +
+	"\x16ALGORITHM_LEAKY_BUCKET\x10\x04*\x94\x01\n" +
 	"\aKeyCode\x12\x18\n" +
 	"\x14KEY_CODE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKEY_CODE_OK\x10\x01\x12\x19\n" +
@@ -1056,37 +1256,39 @@ func file_leaseway_v1_coordinator_proto_rawDescGZIP() []byte {
 	return file_leaseway_v1_coordinator_proto_rawDescData
 }
 
-var file_leaseway_v1_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_leaseway_v1_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_leaseway_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_leaseway_v1_coordinator_proto_goTypes = []any{
-	(KeyCode)(0),               // 0: leaseway.v1.KeyCode
-	(*AcquireRequest)(nil),     // 1: leaseway.v1.AcquireRequest
-	(*KeyAsk)(nil),             // 2: leaseway.v1.KeyAsk
-	(*AcquireResponse)(nil),    // 3: leaseway.v1.AcquireResponse
-	(*Envelope)(nil),           // 4: leaseway.v1.Envelope
-	(*Answer)(nil),             // 5: leaseway.v1.Answer
-	(*Terms)(nil),              // 6: leaseway.v1.Terms
-	(*KeyAnswer)(nil),          // 7: leaseway.v1.KeyAnswer
-	(*WatchRulesRequest)(nil),  // 8: leaseway.v1.WatchRulesRequest
-	(*WatchRulesResponse)(nil), // 9: leaseway.v1.WatchRulesResponse
-	(*Rules)(nil),              // 10: leaseway.v1.Rules
+	(Algorithm)(0),             // 0: leaseway.v1.Algorithm
+	(KeyCode)(0),               // 1: leaseway.v1.KeyCode
+	(*AcquireRequest)(nil),     // 2: leaseway.v1.AcquireRequest
+	(*KeyAsk)(nil),             // 3: leaseway.v1.KeyAsk
+	(*AcquireResponse)(nil),    // 4: leaseway.v1.AcquireResponse
+	(*Envelope)(nil),           // 5: leaseway.v1.Envelope
+	(*Answer)(nil),             // 6: leaseway.v1.Answer
+	(*Terms)(nil),              // 7: leaseway.v1.Terms
+	(*KeyAnswer)(nil),          // 8: leaseway.v1.KeyAnswer
+	(*WatchRulesRequest)(nil),  // 9: leaseway.v1.WatchRulesRequest
+	(*WatchRulesResponse)(nil), // 10: leaseway.v1.WatchRulesResponse
+	(*Rules)(nil),              // 11: leaseway.v1.Rules
 }
 var file_leaseway_v1_coordinator_proto_depIdxs = []int32{
-	2, // 0: leaseway.v1.AcquireRequest.asks:type_name -> leaseway.v1.KeyAsk
-	4, // 1: leaseway.v1.AcquireResponse.envelope:type_name -> leaseway.v1.Envelope
-	6, // 2: leaseway.v1.Answer.terms:type_name -> leaseway.v1.Terms
-	7, // 3: leaseway.v1.Answer.keys:type_name -> leaseway.v1.KeyAnswer
-	0, // 4: leaseway.v1.KeyAnswer.code:type_name -> leaseway.v1.KeyCode
-	4, // 5: leaseway.v1.WatchRulesResponse.envelope:type_name -> leaseway.v1.Envelope
-	1, // 6: leaseway.v1.CoordinatorService.Acquire:input_type -> leaseway.v1.AcquireRequest
-	8, // 7: leaseway.v1.CoordinatorService.WatchRules:input_type -> leaseway.v1.WatchRulesRequest
-	3, // 8: leaseway.v1.CoordinatorService.Acquire:output_type -> leaseway.v1.AcquireResponse
-	9, // 9: leaseway.v1.CoordinatorService.WatchRules:output_type -> leaseway.v1.WatchRulesResponse
-	8, // [8:10] is the sub-list for method output_type
-	6, // [6:8] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	3,  // 0: leaseway.v1.AcquireRequest.asks:type_name -> leaseway.v1.KeyAsk
+	5,  // 1: leaseway.v1.AcquireResponse.envelope:type_name -> leaseway.v1.Envelope
+	7,  // 2: leaseway.v1.Answer.terms:type_name -> leaseway.v1.Terms
+	8,  // 3: leaseway.v1.Answer.keys:type_name -> leaseway.v1.KeyAnswer
+	0,  // 4: leaseway.v1.Terms.algorithm:type_name -> leaseway.v1.Algorithm
+	1,  // 5: leaseway.v1.KeyAnswer.code:type_name -> leaseway.v1.KeyCode
+	5,  // 6: leaseway.v1.WatchRulesResponse.envelope:type_name -> leaseway.v1.Envelope
+	2,  // 7: leaseway.v1.CoordinatorService.Acquire:input_type -> leaseway.v1.AcquireRequest
+	9,  // 8: leaseway.v1.CoordinatorService.WatchRules:input_type -> leaseway.v1.WatchRulesRequest
+	4,  // 9: leaseway.v1.CoordinatorService.Acquire:output_type -> leaseway.v1.AcquireResponse
+	10, // 10: leaseway.v1.CoordinatorService.WatchRules:output_type -> leaseway.v1.WatchRulesResponse
+	9,  // [9:11] is the sub-list for method output_type
+	7,  // [7:9] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_leaseway_v1_coordinator_proto_init() }
@@ -1099,7 +1301,7 @@ func file_leaseway_v1_coordinator_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leaseway_v1_coordinator_proto_rawDesc), len(file_leaseway_v1_coordinator_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,

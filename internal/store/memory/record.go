@@ -7,13 +7,13 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
-// A record is one ledger in a table, in 32 bytes. One that nobody holds tokens
-// of is all there: 56 bits of microseconds, 40 of fraction and a reference to
-// its terms. Its last instant is that of the shard, which never steps back. One
-// with leases only says where its shard keeps it.
+// A record is one ledger in a table, in 32 bytes. One that Pack says in two
+// numbers is all there: 56 bits of microseconds, 40 of the fraction or count and
+// a reference to its terms. Its last instant is that of the shard, which never
+// steps back. One with leases, a log, or two windows that count, only says where its shard keeps it.
 //
-//	when  tat, µs ················ 56 │ frac, upper · 8
-//	rest  frac, lower ···· 32 │ ref ·············· 32     ref 0: no record here
+//	when  tat or start, µs ······· 56 │ frac or used, upper · 8
+//	rest  the same, lower · 32 │ ref ·············· 32     ref 0: no record here
 //	when  index into the held ledgers · 64                ref heldRef
 type record struct {
 	id   keyID
@@ -31,6 +31,12 @@ const (
 // fits reports whether terms are such that their ledgers fit a record and their arithmetic is exact.
 func fits(terms ledger.Terms) error {
 	switch b := terms.Bucket; {
+	case terms.Algorithm > rate.LeakyBucket:
+		return fmt.Errorf("terms: there is no algorithm %d", terms.Algorithm)
+	case terms.Length < 0 || terms.Length > rate.MaxProduct:
+		return fmt.Errorf("terms: the window of %d µs is not within 0 and %d", terms.Length, int64(rate.MaxProduct))
+	case terms.Calendar != (ledger.Calendar{}) && (terms.Calendar.Start >= terms.Calendar.End || terms.Calendar.End >= terms.Calendar.Next):
+		return fmt.Errorf("terms: the calendar window %+v does not go forward", terms.Calendar)
 	case b.P < 1 || b.Q < 1 || b.Burst < 1:
 		return fmt.Errorf("terms: a token each %d/%d µs and a burst of %d must be positive: make the bucket with rate.NewBucket",
 			b.P, b.Q, b.Burst)
@@ -56,6 +62,7 @@ func clamp(t rate.Time) rate.Time {
 // restRecord returns the record of a ledger without leases.
 func restRecord(id keyID, tat rate.Time, ref uint32) record {
 	tat = clamp(tat)
+	tat.Frac = min(tat.Frac, 1<<40-1)
 
 	return record{
 		id:   id,

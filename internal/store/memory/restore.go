@@ -98,6 +98,10 @@ func (r *snapshotReader) readTerms() {
 		Version:  r.u64(),
 		Revision: r.u64(),
 		TTL:      r.i64(),
+
+		Algorithm: rate.Algorithm(min(r.u64(), 255)),
+		Length:    r.i64(),
+		Calendar:  ledger.Calendar{Start: r.i64(), End: r.i64(), Next: r.i64()},
 	}
 
 	if err := fits(t); r.err == nil && err != nil {
@@ -111,7 +115,7 @@ func (r *snapshotReader) readLedger(s *Store, kind byte) {
 	r.read(restSize)
 
 	id := keyID{hi: r.u64(), lo: r.u64()}
-	state := ledger.State{TAT: rate.Time{Micros: r.i64(), Frac: r.i64()}}
+	at := rate.Time{Micros: r.i64(), Frac: r.i64()}
 	number := r.u32()
 
 	if r.err == nil && int(number) >= len(r.terms) {
@@ -122,15 +126,24 @@ func (r *snapshotReader) readLedger(s *Store, kind byte) {
 		return
 	}
 
-	state.Terms = r.terms[number]
-	if state.TAT.Frac < 0 || state.TAT.Frac >= state.Terms.Bucket.Q {
-		r.failf("entry %d has a fraction of %d/%d", r.count, state.TAT.Frac, state.Terms.Bucket.Q)
+	state := ledger.State{Terms: r.terms[number], Now: s.shard(id).last}
+	state.Unpack(at)
+
+	if t := state.TAT.Frac; t < 0 || t >= state.Terms.Bucket.Q {
+		r.failf("entry %d has a fraction of %d/%d", r.count, t, state.Terms.Bucket.Q)
 
 		return
 	}
 
 	if kind == entryHeld {
+		r.read(8)
+		state.Window.Prev = r.i64()
 		r.readLeases(&state)
+		r.readLog(&state)
+	}
+
+	if w := state.Window; r.err == nil && (w.Used < 0 || w.Prev < 0) {
+		r.failf("entry %d has a window with %d and %d tokens used", r.count, w.Prev, w.Used)
 	}
 
 	if r.err != nil {
@@ -147,7 +160,7 @@ func (r *snapshotReader) readLeases(s *ledger.State) {
 	r.read(4)
 
 	n := r.u32()
-	if r.err == nil && (n == 0 || n > maxLeases) {
+	if r.err == nil && n > maxLeases {
 		r.failf("entry %d has %d leases", r.count, n)
 	}
 
@@ -169,6 +182,32 @@ func (r *snapshotReader) readLeases(s *ledger.State) {
 		}
 
 		s.Leases = append(s.Leases, l)
+	}
+}
+
+func (r *snapshotReader) readLog(s *ledger.State) {
+	r.read(4)
+
+	n := r.u32()
+	if r.err == nil && n > maxLog {
+		r.failf("entry %d has a log of %d", r.count, n)
+	}
+
+	for range n {
+		r.read(2 * 8)
+
+		e := rate.Admission{At: r.i64(), N: r.i64()}
+		if r.err != nil {
+			return
+		}
+
+		if e.N < 1 || len(s.Log) > 0 && e.At < s.Log[len(s.Log)-1].At {
+			r.failf("entry %d has a log that does not go forward", r.count)
+
+			return
+		}
+
+		s.Log = append(s.Log, e)
 	}
 }
 

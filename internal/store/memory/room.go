@@ -3,7 +3,7 @@ package memory
 import (
 	"math"
 
-	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/ledger"
 )
 
 const (
@@ -52,7 +52,7 @@ func (sh *shard) sweep(now int64) (more bool) {
 // floods the store with keys so evicts his own, which have just begun to spend.
 func (sh *shard) makeRoom(now int64, id keyID) {
 	slot, seen := sh.table.home(id), 0
-	victim, held, least := -1, true, rate.At(math.MaxInt64)
+	victim, held, least := -1, true, int64(math.MaxInt64)
 
 	for range min(sampleSlots, len(sh.table.slots)) {
 		if r := &sh.table.slots[slot]; !r.empty() {
@@ -66,9 +66,9 @@ func (sh *shard) makeRoom(now int64, id keyID) {
 				sh.settle(slot, now)
 			}
 
-			tat := sh.tat(r)
-			if better := held && !r.held() || held == r.held() && tat.Less(least); better {
-				victim, held, least = slot, r.held(), tat
+			end := sh.clear(r)
+			if better := held && !r.held() || held == r.held() && end < least; better {
+				victim, held, least = slot, r.held(), end
 			}
 
 			seen++
@@ -86,36 +86,24 @@ func (sh *shard) makeRoom(now int64, id keyID) {
 	}
 }
 
-func (sh *shard) tat(r *record) rate.Time {
-	if r.held() {
-		return sh.held.at(r.index()).TAT
-	}
-
-	return r.tat()
-}
-
 // evict drops a ledger that still says something, and counts what is forgotten with it.
 func (sh *shard) evict(now int64, slot int) {
 	r := &sh.table.slots[slot]
-	bucket := sh.bucket(r)
+	s := &ledger.State{} // not the desk: the ledger that needs the room may lie there
+
+	if r.held() {
+		s = sh.held.at(r.index())
+		sh.counts.evictedHeld++
+	} else {
+		sh.read(slot, s)
+	}
 
 	sh.counts.evicted++
+	s.Expire(now)
 
-	if bucket.Avail(now, sh.tat(r)) == 0 {
+	if s.Avail() == 0 {
 		sh.counts.overLimit++
 	}
 
-	if r.held() {
-		sh.counts.evictedHeld++
-	}
-
 	sh.drop(slot)
-}
-
-func (sh *shard) bucket(r *record) rate.Bucket {
-	if r.held() {
-		return sh.held.at(r.index()).Terms.Bucket
-	}
-
-	return sh.terms.at(r.ref()).Bucket
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/leaseway/leaseway/internal/ledger"
-	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/store"
 )
 
@@ -83,8 +82,8 @@ func (sh *shard) count(s *ledger.State, now int64, op *store.Op) ledger.Answer {
 // read puts the ledger at rest in slot into s.
 func (sh *shard) read(slot int, s *ledger.State) {
 	r := &sh.table.slots[slot]
-	s.TAT = r.tat()
 	s.Terms = *sh.terms.at(r.ref())
+	s.Unpack(r.tat())
 	s.Now = sh.last
 }
 
@@ -92,12 +91,13 @@ func (sh *shard) read(slot int, s *ledger.State) {
 func (sh *shard) write(slot int, now int64, s *ledger.State) {
 	r := &sh.table.slots[slot]
 	ref := r.ref()
+	packed, ok := s.Pack()
 
 	switch {
 	case s.Idle(now):
 		sh.drop(slot)
-	case len(s.Leases) == 0 && s.Terms == *sh.terms.at(ref):
-		*r = restRecord(r.id, s.TAT, ref)
+	case ok && s.Terms == *sh.terms.at(ref):
+		*r = restRecord(r.id, packed, ref)
 	default:
 		*r = sh.record(r.id, s)
 		sh.terms.release(ref)
@@ -115,29 +115,29 @@ func (sh *shard) add(now int64, id keyID, s *ledger.State) {
 
 // record returns a new record of s, which it copies.
 func (sh *shard) record(id keyID, s *ledger.State) record {
-	if len(s.Leases) == 0 {
-		return restRecord(id, s.TAT, sh.terms.acquire(s.Terms))
+	if packed, ok := s.Pack(); ok {
+		return restRecord(id, packed, sh.terms.acquire(s.Terms))
 	}
 
 	kept := *s
-	kept.Leases = slices.Clone(s.Leases)
+	kept.Leases, kept.Log, kept.Old = slices.Clone(s.Leases), slices.Clone(s.Log), slices.Clone(s.Old)
 
 	return heldRecord(id, sh.held.add(&kept))
 }
 
-// settle puts the held ledger in slot to rest once its last lease is gone, and
-// drops it if it says nothing then.
+// settle puts the held ledger in slot to rest once it can be packed, and drops
+// it if it says nothing then.
 func (sh *shard) settle(slot int, now int64) {
 	r := &sh.table.slots[slot]
 	s := sh.held.at(r.index())
+	packed, ok := s.Pack()
 
 	switch {
-	case len(s.Leases) > 0:
 	case s.Idle(now):
 		sh.drop(slot)
-	default:
+	case ok:
 		sh.held.remove(r.index())
-		*r = restRecord(r.id, s.TAT, sh.terms.acquire(s.Terms))
+		*r = restRecord(r.id, packed, sh.terms.acquire(s.Terms))
 	}
 }
 
@@ -159,7 +159,7 @@ func (sh *shard) drop(slot int) {
 func (sh *shard) expire(slot int, now int64) (idle bool) {
 	r := &sh.table.slots[slot]
 	if !r.held() {
-		return !rate.At(now).Less(r.tat())
+		return sh.clear(r) <= now
 	}
 
 	s := sh.held.at(r.index())
@@ -168,6 +168,18 @@ func (sh *shard) expire(slot int, now int64) (idle bool) {
 	sh.counts.leases += int64(len(s.Leases) - before)
 
 	return s.Idle(now)
+}
+
+// clear returns when nothing of r's ledger will be used any more, µs.
+func (sh *shard) clear(r *record) int64 {
+	if r.held() {
+		return sh.held.at(r.index()).Clear()
+	}
+
+	s := ledger.State{Terms: *sh.terms.at(r.ref()), Now: sh.last}
+	s.Unpack(r.tat())
+
+	return s.Clear()
 }
 
 func (sh *shard) close() {

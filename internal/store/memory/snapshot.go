@@ -11,20 +11,22 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
-// The snapshot, version 1. Numbers are little-endian, 64 bits unless said
+// The snapshot, version 2. Numbers are little-endian, 64 bits unless said
 // otherwise; instants are the store's µs.
 //
 //	header  "LWLEDGER", version (32), id, seed (128), time, loss
 //	then any number of entries, each behind a byte that says what it is:
-//	  terms   p, q, burst, version, revision, ttl          numbered from 0 as they come
-//	  rest    key id (128), tat µs, tat fraction, terms (32)
-//	  held    as rest, then the number of leases (32), then for each
-//	          holder, id, granted, spent, debt, exp, seq, taken
+//	  terms   p, q, burst, version, revision, ttl, algorithm, length,
+//	          calendar start, end and next                 numbered from 0 as they come
+//	  rest    key id (128), tat µs or window's start, tat fraction or used, terms (32)
+//	  held    as rest, then used before, the number of leases (32), then for each
+//	          holder, id, granted, spent, debt, exp, seq, taken, then the number of
+//	          a log's entries (32), then for each its instant and tokens
 //	  end     nothing
 //	CRC-32C (32) of all before it
 const (
 	snapshotMagic   = "LWLEDGER"
-	snapshotVersion = 1
+	snapshotVersion = 2
 
 	entryEnd   = 0
 	entryTerms = 1
@@ -32,12 +34,13 @@ const (
 	entryHeld  = 3
 
 	headerSize = len(snapshotMagic) + 4 + 5*8
-	termsSize  = 6 * 8
+	termsSize  = 11 * 8
 	restSize   = 4*8 + 4
 	leaseSize  = 8 * 8
 
-	// maxLeases bounds the leases of one ledger in a snapshot.
+	// maxLeases bounds the leases of one ledger in a snapshot, maxLog its log.
 	maxLeases = maxHolders
+	maxLog    = 1 << 20
 )
 
 // A snapshotWriter writes a store's data. The first error stays and ends it all.
@@ -108,7 +111,7 @@ func (w *snapshotWriter) shard(sh *shard, now int64) {
 		if r.held() {
 			w.held(r.id, sh.held.at(r.index()))
 		} else {
-			w.ledger(entryRest, r.id, &ledger.State{TAT: r.tat(), Terms: *sh.terms.at(r.ref())})
+			w.ledger(entryRest, r.id, r.tat(), *sh.terms.at(r.ref()))
 		}
 
 		w.flush()
@@ -116,7 +119,8 @@ func (w *snapshotWriter) shard(sh *shard, now int64) {
 }
 
 func (w *snapshotWriter) held(id keyID, s *ledger.State) {
-	w.ledger(entryHeld, id, s)
+	w.ledger(entryHeld, id, front(s), s.Terms)
+	w.i64(s.Window.Prev)
 	w.u32(uint32(len(s.Leases)))
 
 	for _, l := range s.Leases {
@@ -129,28 +133,49 @@ func (w *snapshotWriter) held(id keyID, s *ledger.State) {
 		w.u64(l.Seq)
 		w.u64(l.Taken)
 	}
+
+	w.u32(uint32(len(s.Log)))
+
+	for _, e := range s.Log {
+		w.i64(e.At)
+		w.i64(e.N)
+	}
+}
+
+// front returns what a ledger has in common with one at rest; see ledger.State.Unpack.
+func front(s *ledger.State) rate.Time {
+	if s.Terms.Algorithm.Windowed() {
+		return rate.Time{Micros: s.Window.Start, Frac: s.Window.Used}
+	}
+
+	return s.TAT
 }
 
 // ledger writes what all ledgers have, and before it their terms if they are new.
-func (w *snapshotWriter) ledger(kind byte, id keyID, s *ledger.State) {
-	number, known := w.terms[s.Terms]
+func (w *snapshotWriter) ledger(kind byte, id keyID, at rate.Time, t ledger.Terms) {
+	number, known := w.terms[t]
 	if !known {
 		number = uint32(len(w.terms))
-		w.terms[s.Terms] = number
+		w.terms[t] = number
 
 		w.entry(entryTerms)
-		w.i64(s.Terms.Bucket.P)
-		w.i64(s.Terms.Bucket.Q)
-		w.i64(s.Terms.Bucket.Burst)
-		w.u64(s.Terms.Version)
-		w.u64(s.Terms.Revision)
-		w.i64(s.Terms.TTL)
+		w.i64(t.Bucket.P)
+		w.i64(t.Bucket.Q)
+		w.i64(t.Bucket.Burst)
+		w.u64(t.Version)
+		w.u64(t.Revision)
+		w.i64(t.TTL)
+		w.u64(uint64(t.Algorithm))
+		w.i64(t.Length)
+		w.i64(t.Calendar.Start)
+		w.i64(t.Calendar.End)
+		w.i64(t.Calendar.Next)
 	}
 
 	w.entry(kind)
 	w.u64(id.hi)
 	w.u64(id.lo)
-	w.time(s.TAT)
+	w.time(at)
 	w.u32(number)
 }
 

@@ -1,0 +1,160 @@
+package holder
+
+import (
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// heard is what the last answer said, in the holder's time.
+type heard struct {
+	at      int64 // when its ask was sent; 0: never
+	terms   ledger.Terms
+	spent   int64 // S that it took in
+	others  int64
+	holders int64
+
+	tat    rate.Time     // of a bucket: when it is full, leased tokens included
+	window ledger.Window // of a window or log
+	end    int64         // when that ends: told late rather than early
+}
+
+// Remaining returns what one central counter would have left at now, as far as
+// this holder can know: what it holds, and what the store had left when it last
+// answered, grown by what came back since. Leases of others count as spent.
+func (l *Lease) Remaining(now int64) int64 {
+	if !l.Known() {
+		return 0
+	}
+
+	return max(0, min(l.heard.terms.Bucket.Burst, l.balance.Load()+l.avail(now)))
+}
+
+// avail is Remaining without what this holder has leased.
+func (l *Lease) avail(now int64) int64 {
+	if h := &l.heard; h.bucket() {
+		return h.terms.Bucket.Avail(now, l.level(now))
+	}
+
+	return l.heard.avail(now)
+}
+
+// Full returns the µs from now until a bucket is full again or a window ends, own unspent tokens counted as not taken.
+func (l *Lease) Full(now int64) int64 {
+	h := &l.heard
+
+	switch b := h.terms.Bucket; {
+	case !l.Known():
+		return 0
+	case h.bucket():
+		return b.Full(now, add(b, l.level(now), -l.balance.Load()))
+	default:
+		return h.left(now)
+	}
+}
+
+// FullSpent is Full if everything that is leased were spent now.
+func (l *Lease) FullSpent(now int64) int64 {
+	if h := &l.heard; h.bucket() {
+		return h.terms.Bucket.Full(now, l.level(now))
+	}
+
+	return l.Full(now)
+}
+
+// Wait returns the µs from now until a request for n tokens can pass, -1 for never.
+func (l *Lease) Wait(now, n int64) int64 {
+	h := &l.heard
+
+	switch b := h.terms.Bucket; {
+	case !l.Known():
+		return 0
+	case n > b.Burst:
+		return -1
+	case h.bucket():
+		return b.Wait(now, add(b, l.level(now), -l.balance.Load()), n)
+	default:
+		return h.wait(now, n-l.balance.Load())
+	}
+}
+
+// level returns the tat that the ledger would compute if it were asked at now.
+func (l *Lease) level(now int64) rate.Time {
+	h := &l.heard
+	b := h.terms.Bucket
+	left := l.balance.Load() + l.reserved.Load()
+	tat := h.tat
+
+	if p := l.mark.latest(b, l.Spent()); p.ok {
+		began := add(b, p.t, l.granted-l.mark.base+h.others)
+		tat = tat.Max(began.Min(add(b, rate.At(now), l.granted-h.spent+h.others)))
+	}
+
+	return tat.Max(add(b, rate.At(now), left+h.others))
+}
+
+func (h *heard) bucket() bool {
+	return h.terms.Algorithm == rate.TokenBucket || h.terms.Algorithm == rate.LeakyBucket
+}
+
+// avail returns what a bucket had left at the answer, or a window or log has left at now.
+func (h *heard) avail(now int64) int64 {
+	switch b := h.terms.Bucket; {
+	case h.bucket():
+		return b.Avail(h.at, h.tat)
+	case h.terms.Algorithm == rate.SlidingWindow:
+		w, elapsed := h.roll(now)
+
+		return h.sliding().Avail(w, elapsed)
+	case now >= h.end:
+		return b.Burst
+	default:
+		return max(0, b.Burst-h.window.Used)
+	}
+}
+
+// wait returns the µs until n tokens are to be had from a window or log, as far as is known.
+func (h *heard) wait(now, n int64) int64 {
+	switch {
+	case n <= h.avail(now):
+		return 0
+	case h.terms.Algorithm == rate.SlidingWindow:
+		w, elapsed := h.roll(now)
+
+		return h.sliding().Wait(w, elapsed, n)
+	case h.terms.Algorithm == rate.SlidingLog && h.window.Wait > 0:
+		return max(1, h.at+h.window.Wait-now)
+	default:
+		return h.left(now)
+	}
+}
+
+// left returns the µs until the window that now is in ends, or the log has forgotten everything.
+func (h *heard) left(now int64) int64 {
+	if now < h.end {
+		return h.end - now
+	}
+
+	if length := h.terms.Length; length > 0 && h.terms.Algorithm.Windowed() {
+		return length - (now-h.end)%length
+	}
+
+	return 0
+}
+
+func (h *heard) sliding() rate.Sliding {
+	return rate.Sliding{Limit: h.terms.Bucket.Burst, Length: max(1, h.terms.Length)}
+}
+
+// roll returns the sliding window at now if nothing was used since the answer.
+func (h *heard) roll(now int64) (w rate.Window, elapsed int64) {
+	length := max(1, h.terms.Length)
+	start := h.end - length
+	w = rate.Window{Start: start, Used: h.window.Used, Prev: h.window.Prev}
+
+	for now >= start+length && (w.Used > 0 || w.Prev > 0) {
+		start += length
+		w = w.Roll(rate.Span{Start: start, End: start + length})
+	}
+
+	return w, max(0, min(now-start, length))
+}

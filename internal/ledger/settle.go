@@ -1,0 +1,128 @@
+package ledger
+
+import "github.com/leaseway/leaseway/internal/rate"
+
+// settle takes in what the holder spent and owes.
+func (s *State) settle(l *Lease, ask Ask) {
+	out := s.Outstanding()
+
+	if ask.Spent > l.Spent && s.Terms.bucket() {
+		// The tokens occupied the bucket until they were spent: lift to what
+		// was outstanding then, which is never more than now's.
+		began := s.after(rate.At(s.Now-ask.Lag), ask.unspent(l.Granted)+out-l.left())
+		s.TAT = s.TAT.Max(began.Min(s.after(rate.At(s.Now), out)))
+	} else {
+		s.lift(s.Now, out)
+	}
+
+	s.spend(l, ask.Spent)
+	s.lift(s.Now, s.Outstanding()) // before the debt, which would vanish in it otherwise
+	s.owe(l, ask)
+	s.lift(s.Now, s.Outstanding())
+}
+
+// spend notes the holder's total. More than was granted, which a store that
+// lost a grant can hear, is charged now.
+func (s *State) spend(l *Lease, spent int64) {
+	l.Spent = max(l.Spent, spent)
+
+	if over := l.Spent - l.Granted; over > 0 {
+		s.charge(over)
+		l.Granted = l.Spent
+	}
+}
+
+// owe charges debt, or credits a refund when the total went down. A credit
+// counts only on a lease that the ask names, so that a late copy finds nothing to credit.
+func (s *State) owe(l *Lease, ask Ask) {
+	more := ask.Debt - l.Debt
+	if more < 0 && l.ID != ask.Lease {
+		return
+	}
+
+	if more > 0 {
+		s.charge(more)
+	} else {
+		s.credit(-more)
+	}
+
+	l.Debt = ask.Debt
+}
+
+// giveBack takes back what the holder struck from its balance.
+func (s *State) giveBack(l *Lease, ask Ask) {
+	if r := l.Granted - max(ask.RaiseTo, l.Spent); r > 0 {
+		l.Granted -= r
+		s.credit(r)
+	}
+}
+
+// grant gives the takes and the needs, in order, each whole or not at all, and
+// then leases up to the fair share of what is left. It returns the first cost
+// that was refused, 0 if none was.
+func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused int64) {
+	avail := s.Avail()
+	left := avail
+
+	for i, cost := range ask.Takes {
+		if i >= MaxTakes || cost < 0 || cost > left {
+			refused = first(refused, cost)
+
+			continue
+		}
+
+		left -= cost
+		taken |= 1 << i
+	}
+
+	for i, cost := range ask.Needs {
+		// What an answer that was lost has granted already is not granted again.
+		cost = min(cost, max(0, ask.RaiseTo-l.Granted))
+		if i >= MaxTakes || cost < 0 || cost > left {
+			refused = first(refused, cost)
+
+			continue
+		}
+
+		left -= cost
+		l.Granted += cost
+	}
+
+	leased := max(0, min(ask.RaiseTo-l.Granted, s.share(left)))
+	l.Granted += leased
+	s.consume(avail - left + leased)
+
+	return taken, refused
+}
+
+// first returns refused if there is one, else cost.
+func first(refused, cost int64) int64 {
+	if refused > 0 {
+		return refused
+	}
+
+	return max(1, cost)
+}
+
+// share is how much of avail one holder may lease. Alone it may have all. With
+// others, each leaves a part for everybody and for one that comes new; once the
+// bucket is scarce it leaves half, since they all wait (askAgain) while tokens
+// collect, and what is left then serves nobody. In all, at most four fifths of
+// the burst are leased, so that takes always find something.
+func (s *State) share(avail int64) int64 {
+	if !s.Terms.Algorithm.Leases() {
+		return 0
+	}
+
+	burst := s.Terms.Bucket.Burst
+
+	if others := int64(len(s.Leases) - 1); others > 0 {
+		if avail < burst/2 {
+			avail = (avail + 1) / 2
+		} else {
+			avail /= others + 2
+		}
+	}
+
+	return min(avail, burst*4/5-s.Outstanding())
+}
