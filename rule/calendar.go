@@ -82,11 +82,17 @@ func firstShown(reading time.Time, zone *time.Location) time.Time {
 			shown = at // the clocks jumped over the reading
 		}
 		_, until := at.ZoneBounds()
-		// Each round is a later stretch between two changes of the clocks, of which a zone has only a few within the two days
-		// that readings lie apart; the last stretch has no end.
-		if until.IsZero() || shown.Before(until) {
+		switch {
+		case until.IsZero():
+			return shown.UTC() // the last stretch between two changes of the clocks
+		case !until.After(at):
+			// On the last day of a leap year beyond a zone's table, ZoneBounds takes the year to have ended the day before.
+			until = at.Add(time.Hour)
+		}
+		if shown.Before(until) {
 			return shown.UTC()
 		}
+		// Each round is a later stretch, of which there are only a few within the two days that shown can be ahead.
 		at = until
 	}
 }
