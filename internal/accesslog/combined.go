@@ -10,13 +10,13 @@ import (
 // What can be wrong with a line of the combined format. Each says what is expected, since the
 // usual cause is a log of another format.
 const (
-	errJSON    = lineFault("line is JSON: only the common and the combined format are read")
-	errShape   = lineFault(`no [time] "request" found: expected client ident user [02/Jan/2006:15:04:05 -0700] "GET / HTTP/1.1" 200 1234`)
-	errClient  = lineFault("no client before the [time]")
-	errTime    = lineFault("time is not of the form 02/Jan/2006:15:04:05 -0700")
-	errRequest = lineFault("request has no closing quote")
-	errStatus  = lineFault(`status after the request is not three digits or "-"`)
-	errBytes   = lineFault(`bytes after the status are not a number or "-"`)
+	errJSON    = faultError("line is JSON: only the common and the combined format are read")
+	errShape   = faultError(`no [time] "request" found: expected client ident user [02/Jan/2006:15:04:05 -0700] "GET / HTTP/1.1" 200 1234`)
+	errClient  = faultError("no client before the [time]")
+	errTime    = faultError("time is not of the form 02/Jan/2006:15:04:05 -0700")
+	errRequest = faultError("request has no closing quote")
+	errStatus  = faultError(`status after the request is not three digits or "-"`)
+	errBytes   = faultError(`bytes after the status are not a number or "-"`)
 )
 
 const timeLayout = "02/Jan/2006:15:04:05 -0700"

@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -154,7 +155,7 @@ func TestParseCombinedSaysWhatIsWrong(t *testing.T) {
 		{`203.0.113.7 - - [03/Mar/2024:09:15:00 +0000] "GET /a HTTP/1.1" 200 -1`, errBytes},
 		{`203.0.113.7 - - [03/Mar/2024:09:15:00 +0000] "GET /a HTTP/1.1" 200 9223372036854775808`, errBytes},
 	} {
-		if e, err := parseCombined(tc.line); err != tc.want {
+		if e, err := parseCombined(tc.line); !errors.Is(err, tc.want) {
 			t.Errorf("%s\n  error %v, want %v (%+v)", tc.line, err, tc.want, e)
 		}
 	}

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,7 @@ func checkEntry(t *testing.T, e Entry) {
 		t.Fatalf("status %d, bytes %d", e.Status, e.Bytes)
 	case e.Method == "" && (e.Path != "" || e.Query != "" || e.Proto != ""):
 		t.Fatalf("no method, but %+v", e)
-	case e.Method != "" && e.Method != "CONNECT" && e.Path != "*" && !strings.HasPrefix(e.Path, "/"):
+	case e.Method != "" && e.Method != http.MethodConnect && e.Path != "*" && !strings.HasPrefix(e.Path, "/"):
 		t.Fatalf("path %q", e.Path)
 	case strings.Contains(e.Path, "?"):
 		t.Fatalf("query left in path %q", e.Path)
@@ -80,8 +81,8 @@ func FuzzEscapedFields(f *testing.F) {
 		if userAgent == "-" || len(path)+len(userAgent)+len(user) > MaxLine/5 {
 			return
 		}
-		line := fmt.Sprintf("203.0.113.7 - %s [03/Mar/2024:09:15:00 +0000] \"GET %s HTTP/1.1\" 200 12 \"-\" \"%s\"\n",
-			escapeLikeApache(user), escapeLikeApache(path), escapeLikeApache(userAgent))
+		line := "203.0.113.7 - " + escapeLikeApache(user) + ` [03/Mar/2024:09:15:00 +0000] "GET ` + escapeLikeApache(path) +
+			` HTTP/1.1" 200 12 "-" "` + escapeLikeApache(userAgent) + "\"\n"
 		e, err := NewReader("fuzz.log", strings.NewReader(line)).Next()
 		if err != nil {
 			t.Fatalf("%q: %v", line, err)

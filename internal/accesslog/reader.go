@@ -143,9 +143,9 @@ func (e LineError) Error() string {
 	return b.String()
 }
 
-// lineFault is an error that costs no allocation: a log of another format has a fault on every one of its lines.
-type lineFault string
+// faultError is an error that costs no allocation: a log of another format has a fault on every one of its lines.
+type faultError string
 
-func (f lineFault) Error() string { return string(f) }
+func (f faultError) Error() string { return string(f) }
 
-const errTooLong = lineFault("line is longer than 64 KiB")
+const errTooLong = faultError("line is longer than 64 KiB")

@@ -163,7 +163,7 @@ func TestReaderKeepsTheFirstBadLines(t *testing.T) {
 func TestReaderReportsAFailingReader(t *testing.T) {
 	broken := errors.New("disk on fire")
 	// The half line would parse: it ends after its status and bytes.
-	half := goodLine[:strings.Index(goodLine, ` "-"`)]
+	half, _, _ := strings.Cut(goodLine, ` "-"`)
 	r := NewReader("x.log", io.MultiReader(strings.NewReader(goodLine+"\n"+half), iotest.ErrReader(broken)))
 	entries, err := readAll(r)
 	if len(entries) != 1 || !errors.Is(err, broken) || !strings.Contains(err.Error(), "x.log, line 2") {
