@@ -2,7 +2,6 @@ package leaseway
 
 import (
 	"context"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -18,7 +17,6 @@ type scratch struct {
 	ends    []int
 	hits    []table.Hit
 	shadows []table.Hit
-	matched bool
 	refused refusal
 }
 
@@ -28,9 +26,9 @@ type refusal struct {
 	reason Reason
 }
 
-var scratches = sync.Pool{New: func() any {
+func newScratch() any {
 	return &scratch{matches: make([]rule.Match, 0, 8), keys: make([]byte, 0, 256)}
-}}
+}
 
 // Decide finds the rules that req is subject to and decides it. All of them must
 // agree: a request that one refuses is charged to none. It waits for a
@@ -41,7 +39,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 		return Decision{Reason: ReasonInvalid}
 	}
 
-	s, _ := scratches.Get().(*scratch)
+	s, _ := l.scratches.Get().(*scratch)
 	s.req = req
 
 	defer l.recovered(s, &d)
@@ -68,7 +66,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 		l.shadow(ctx, s, &d)
 	}
 
-	s.free()
+	l.free(s)
 
 	return d
 }
@@ -157,7 +155,9 @@ func (r refusal) decision() Decision {
 }
 
 // text views b as a string without copying; the table copies what it keeps.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+func text(b []byte) string {
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // b is not changed while the string is in use
+}
 
 func (l *Limiter) decideAll(ctx context.Context, s *scratch, d *Decision) {
 	if worst := l.table.TakeAll(ctx, s.hits); worst >= 0 {
@@ -223,7 +223,7 @@ func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
 }
 
 // free gives s back to the pool, without what it refers to.
-func (s *scratch) free() {
+func (l *Limiter) free(s *scratch) {
 	clear(s.hits)
 	clear(s.shadows)
 	clear(s.matches)
@@ -236,7 +236,7 @@ func (s *scratch) free() {
 		matches: s.matches[:0], keys: s.keys[:0], ends: s.ends[:0],
 		hits: s.hits[:0], shadows: s.shadows[:0],
 	}
-	scratches.Put(s)
+	l.scratches.Put(s)
 }
 
 // maxScratch is the largest key buffer that is kept between requests.

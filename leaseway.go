@@ -44,7 +44,8 @@ type Limiter struct {
 	release []func(context.Context) error // what the Limiter made for itself
 	saved   *savedRules
 
-	closed atomic.Bool
+	scratches sync.Pool // of *scratch
+	closed    atomic.Bool
 }
 
 // firstRules is how long Dial waits for a coordinator when no rules are kept on disk.
@@ -168,8 +169,9 @@ func newLimiter(source Source, inline bool, opts []Option) *Limiter {
 	}
 
 	return &Limiter{
-		options: o,
-		saved:   &savedRules{dir: o.stateDir},
+		options:   o,
+		scratches: sync.Pool{New: newScratch},
+		saved:     &savedRules{dir: o.stateDir},
 		table: table.New(source, table.Config{
 			Name: o.name, Holder: o.holder, Deadline: o.deadline, MaxKeys: o.maxKeys,
 			Logger: o.logger, Clock: o.clock, Inline: inline,

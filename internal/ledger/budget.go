@@ -13,7 +13,7 @@ import (
 // adopt goes over to newer terms, keeping what is used in tokens, and reports
 // whether the terms that were offered are older than those it keeps.
 func (s *State) adopt(terms Terms) (stale bool) {
-	if terms.older(s.Terms) {
+	if terms.older(&s.Terms) {
 		return true
 	}
 

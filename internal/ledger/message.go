@@ -51,7 +51,7 @@ func (t *Terms) counts(u *Terms) bool {
 	return t.Algorithm == u.Algorithm && t.Length == u.Length
 }
 
-func (t Terms) older(u Terms) bool {
+func (t *Terms) older(u *Terms) bool {
 	return t.Version < u.Version || t.Version == u.Version && t.Revision < u.Revision
 }
 

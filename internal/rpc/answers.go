@@ -146,7 +146,8 @@ func inBounds(key *ledger.KeyAnswer, takes int) bool {
 	terms := b.P >= 1 && b.P <= rate.MaxProduct && b.Q >= 1 && b.Q <= rate.MaxLimit &&
 		b.Burst >= 1 && b.Burst <= rate.MaxProduct/b.P &&
 		a.Terms.TTL >= 1 && a.Terms.TTL <= maxTTL && a.Terms.Version <= maxNumber &&
-		a.Terms.Algorithm <= rate.LeakyBucket && within(0, maxSpan, a.Terms.Length, a.Terms.Calendar.Start, a.Terms.Calendar.End, a.Terms.Calendar.Next)
+		a.Terms.Algorithm <= rate.LeakyBucket && within(0, maxSpan, a.Terms.Length) &&
+		within(0, maxSpan, a.Terms.Calendar.Start, a.Terms.Calendar.End, a.Terms.Calendar.Next)
 
 	return terms && a.Lease <= maxNumber && (takes >= ledger.MaxTakes || a.Taken>>takes == 0) &&
 		within(0, maxTokens, a.Granted, a.Spent, a.Others) && within(-maxTokens, maxTokens, a.Debt) &&

@@ -80,9 +80,11 @@ func (c *Clock) Run(ctx context.Context) {
 			ticker.Reset(tickEvery)
 		}
 
+		idle++
+
 		if c.used.Swap(false) {
 			idle = 0
-		} else if idle++; idle > sleepAfter && c.tick.Load() != asleep {
+		} else if idle > sleepAfter && c.tick.Load() != asleep {
 			c.advance(asleep)
 			ticker.Stop()
 

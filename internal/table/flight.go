@@ -176,7 +176,9 @@ func (t *Table) land(c *flight) {
 func (t *Table) call(ctx context.Context, c *flight, entries []*Entry) {
 	c.more = c.more[:0]
 
-	if t.board(c, entries); len(c.entries) == 0 {
+	t.board(c, entries)
+
+	if len(c.entries) == 0 {
 		return
 	}
 

@@ -128,7 +128,7 @@ func (h *Hit) reserve(alone bool) bool {
 
 	tick := t.clock.tick.Load()
 	if left, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
-		e.admit(&h.Out, FromLease, tick, left+e.avail.Load(), left)
+		e.admit(&h.Out, FromLease, standing{tick, left + e.avail.Load(), left})
 		h.held = holdsLease
 
 		return true
@@ -153,7 +153,7 @@ func (h *Hit) reserveSlow(alone bool) bool {
 	h.epoch = e.Epoch()
 
 	if _, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
-		e.admit(&h.Out, FromLease, now, e.Remaining(now), e.Balance())
+		e.admit(&h.Out, FromLease, standing{now, e.Remaining(now), e.Balance()})
 		h.held = holdsLease
 
 		return true
@@ -304,5 +304,5 @@ func (e *Entry) refund(c Charge, now int64) (ask bool) {
 
 	e.used = now
 
-	return e.Lease.Refund(c.epoch, c.cost)
+	return e.Refund(c.epoch, c.cost)
 }

@@ -54,19 +54,21 @@ type Charge struct {
 // None reports whether nothing was charged.
 func (c Charge) None() bool { return c.entry == nil }
 
-// admit fills in out for a request that passed, with left tokens remaining, of
-// which balance are in this holder's lease.
-func (e *Entry) admit(out *Outcome, origin Origin, now, left, balance int64) {
+// standing is how a key stands at now: left tokens remain, balance of them in this holder's lease.
+type standing struct{ now, left, balance int64 }
+
+// admit fills in out for a request that passed.
+func (e *Entry) admit(out *Outcome, origin Origin, s standing) {
 	v := e.limits.Load()
 	out.Kind, out.Origin = Allowed, origin
 	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
-	out.Remaining = left
+	out.Remaining = s.left
 	out.RetryAfter = 0
 
-	out.Reset = e.full.Load() - now
+	out.Reset = e.full.Load() - s.now
 	if v.drains {
 		// What is leased and not spent is not used: each token of it brings the end nearer.
-		out.Reset -= balance * v.bucket.P / max(1, v.bucket.Q)
+		out.Reset -= s.balance * v.bucket.P / max(1, v.bucket.Q)
 	}
 
 	out.Reset = max(0, out.Reset)

@@ -36,6 +36,7 @@ type rig struct {
 // holderRig is one table, and the gate between it and the coordinator.
 type holderRig struct {
 	*table.Table
+
 	clock *table.Clock
 	gate  *gate
 }

@@ -35,7 +35,7 @@ func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
 		e.extra.Add(c.cost - 1)
 	}
 
-	e.admit(out, FromLease, now, left+e.avail.Load(), left)
+	e.admit(out, FromLease, standing{now, left + e.avail.Load(), left})
 	out.Charge = c
 }
 
@@ -207,7 +207,7 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 
 	switch def.OnUnavailable {
 	case rule.Allow:
-		e.admit(out, FromOpen, now, 0, 0)
+		e.admit(out, FromOpen, standing{now, 0, 0})
 	case rule.Deny:
 		e.refuse(out, now, n, Unavailable)
 		out.Origin, out.Remaining = FromClosed, 0
@@ -217,7 +217,7 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 
 		ok, left, after := e.TakeLocal(now, n)
 		if ok {
-			e.admit(out, FromLocal, now, left, 0)
+			e.admit(out, FromLocal, standing{now, left, 0})
 			out.Charge = Charge{entry: e, epoch: localEpoch, cost: n}
 		} else {
 			e.refuse(out, now, n, OverLimit)
@@ -301,7 +301,7 @@ func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
 	e.turn(now)
 
 	if e.Balance() > 0 {
-		e.admit(out, FromLease, now, e.Remaining(now), e.Balance())
+		e.admit(out, FromLease, standing{now, e.Remaining(now), e.Balance()})
 
 		return nil, done
 	}
@@ -337,7 +337,7 @@ func (e *Entry) lookLocal(now int64, out *Outcome) {
 func (e *Entry) peekLocal(now int64, out *Outcome) {
 	switch def := e.rule.now.Load(); def.OnUnavailable {
 	case rule.Allow:
-		e.admit(out, FromOpen, now, 0, 0)
+		e.admit(out, FromOpen, standing{now, 0, 0})
 	case rule.Deny:
 		e.refuse(out, now, 1, Unavailable)
 		out.Origin, out.RetryAfter = FromClosed, retryClosed
@@ -347,7 +347,7 @@ func (e *Entry) peekLocal(now int64, out *Outcome) {
 		ok, left, after := e.TakeLocal(now, 1)
 		if ok {
 			e.UndoLocal(1)
-			e.admit(out, FromLocal, now, left+1, 0)
+			e.admit(out, FromLocal, standing{now, left + 1, 0})
 		} else {
 			e.refuse(out, now, 1, OverLimit)
 			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)

@@ -258,7 +258,7 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 		return // the store took it and nobody used it: it refills
 	}
 
-	e.admit(&w.out, FromStore, now, e.Remaining(now), e.Balance())
+	e.admit(&w.out, FromStore, standing{now, e.Remaining(now), e.Balance()})
 	w.out.Charge = Charge{entry: e, epoch: storeEpoch, cost: w.n}
 	e.rule.counts.count(&w.out)
 	e.tell(w, given)
@@ -297,7 +297,7 @@ func (e *Entry) landDeny(now int64, w *waiter) bool {
 
 func (e *Entry) landLook(now int64, w *waiter) {
 	if left := e.Remaining(now); left > 0 {
-		e.admit(&w.out, FromStore, now, left, e.Balance())
+		e.admit(&w.out, FromStore, standing{now, left, e.Balance()})
 	} else {
 		e.refuse(&w.out, now, 1, OverLimit)
 		w.out.Origin = FromStore
