@@ -165,13 +165,13 @@ func FuzzSliding(f *testing.F) {
 	f.Add(int64(50), 60*sec, int64(80), int64(99), 10*sec, int64(1))
 	f.Add(int64(999_999), 30*day, int64(999_998), int64(999_999), 15*day, int64(3))
 	f.Add(int64(rate.MaxLimit), 366*day, int64(rate.MaxLimit), int64(rate.MaxLimit), 366*day-1, int64(rate.MaxLimit))
+	f.Add(int64(3), sec, int64(1), int64(-1), int64(0), int64(3))
 	f.Add(int64(3), int64(1), int64(0), int64(math.MaxInt64), int64(0), int64(2))
 	f.Fuzz(func(t *testing.T, limit, length, used, prev, elapsed, n int64) {
 		limit, length = within(limit, 1, rate.MaxLimit), within(length, 1, 366*day)
 		used, elapsed, n = within(used, 0, 2*limit), within(elapsed, 0, length-1), within(n, 1, limit+1)
-		prev = max(0, prev) // of any size
 
-		// The window begins at 2 × length: the one before it is not the first.
+		// prev stays as it is, of any size and sign. The window begins at 2 × length: the one before it is not the first.
 		s := &sliding{Sliding: rate.Sliding{Limit: limit, Length: length}, w: rate.Window{Start: 2 * length, Used: used, Prev: prev}}
 		now := 2*length + elapsed
 		left := func(at int64) int64 { c := *s; return c.left(at) }

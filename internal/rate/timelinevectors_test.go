@@ -62,7 +62,9 @@ func steps(t *testing.T, file string, f func(t *testing.T, v timelineVector) fun
 
 			step := f(t, v)
 			for i, s := range v.Steps {
-				if step(t, s); t.Failed() {
+				step(t, s)
+
+				if t.Failed() {
 					t.Fatalf("at step %d", i)
 				}
 			}
@@ -149,8 +151,8 @@ func TestLogVectors(t *testing.T) {
 				t.Errorf("entries %v, want %v", got, s.Entries)
 			}
 
-			if clear := c.Clear(c.entries, s.Now); clear != s.Clear {
-				t.Errorf("clear in %d µs, want %d", clear, s.Clear)
+			if got := c.Clear(c.entries, s.Now); got != s.Clear {
+				t.Errorf("clear in %d µs, want %d", got, s.Clear)
 			}
 		}
 	})

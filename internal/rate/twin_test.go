@@ -23,13 +23,7 @@ func (w *fixedTwin) left(now int64) int64 { return w.limit - w.counts[now/w.leng
 func (w *fixedTwin) add(now, n int64)     { w.counts[now/w.length] += n }
 
 func (w *fixedTwin) wait(now, n int64) int64 {
-	return search(w.limit, now, n, func(at int64) int64 {
-		if at/w.length != now/w.length {
-			return w.limit
-		}
-
-		return w.left(at)
-	}, w.length)
+	return search(now, n, w.length, w.left)
 }
 
 // slidingTwin weighs the admissions of the previous window in exact fractions.
@@ -60,7 +54,7 @@ func (w *slidingTwin) left(now int64) int64 {
 
 func (w *slidingTwin) add(now, n int64) { w.all = append(w.all, rate.Admission{At: now, N: n}) }
 
-func (w *slidingTwin) wait(now, n int64) int64 { return search(w.limit, now, n, w.left, 2*w.length) }
+func (w *slidingTwin) wait(now, n int64) int64 { return search(now, n, 2*w.length, w.left) }
 
 // logTwin counts the admissions of the last window. It can give some back.
 type logTwin struct {
@@ -81,7 +75,7 @@ func (w *logTwin) left(now int64) int64 {
 }
 
 func (w *logTwin) add(now, n int64)        { w.all = append(w.all, rate.Admission{At: now, N: n}) }
-func (w *logTwin) wait(now, n int64) int64 { return search(w.limit, now, n, w.left, w.length) }
+func (w *logTwin) wait(now, n int64) int64 { return search(now, n, w.length, w.left) }
 
 // leakyTwin is a queue whose head leaves every window/limit µs.
 type leakyTwin struct {
@@ -118,18 +112,20 @@ func (w *leakyTwin) add(now, n int64) {
 func (w *leakyTwin) wait(now, n int64) int64 {
 	full := new(big.Rat).Mul(w.each, big.NewRat(w.burst, 1))
 
-	return search(w.burst, now, n, w.left, ceil(full))
+	return search(now, n, ceil(full), w.left)
 }
 
 func (w *leakyTwin) delay(now int64) int64 { return ceil(w.queued(now)) }
 
-// search finds the first µs at which left says n, if nothing more is taken; it is at most most µs away.
-func search(limit, now, n int64, left func(at int64) int64, most int64) int64 {
-	if n > limit {
+// search finds the first µs from now at which left says n, if nothing more is
+// taken. It is far µs away at most; a window that is clear by then and holds
+// less than n never has it.
+func search(now, n, far int64, left func(at int64) int64) int64 {
+	if left(now+far) < n {
 		return -1
 	}
 
-	return int64(sort.Search(int(most), func(d int) bool { return left(now+int64(d)) >= n }))
+	return int64(sort.Search(int(far), func(d int) bool { return left(now+int64(d)) >= n }))
 }
 
 func floor(r *big.Rat) int64 { return new(big.Int).Div(r.Num(), r.Denom()).Int64() }
@@ -140,12 +136,15 @@ var (
 	lengths = []int64{1, 7, ms, sec, 999_983, 60 * sec, hour, day, 30 * day, 366 * day}
 )
 
+// terms are a limit, or a burst, and the window, or one token's time, in µs.
+type terms struct{ limit, length int64 }
+
 // compare drives c and its twin along one random timeline. The two must say the same at every step.
-func compare(t *rapid.T, c, twin counter, limit, length int64) {
+func compare(t *rapid.T, c, twin counter, of terms) {
 	now := rapid.Int64Range(0, 60*day).Draw(t, "start")
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
-		now += genGap(t, now, length)
-		n := genCost(t, c.left(now), limit)
+		now += genGap(t, now, of.length)
+		n := genCost(t, c.left(now), of.limit)
 
 		if got, want := c.left(now), twin.left(now); got != want {
 			t.Fatalf("at %d: %d left, the twin says %d", now, got, want)
@@ -180,7 +179,7 @@ func TestFixedWindowAgainstTwin(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit, length := rapid.SampledFrom(limits).Draw(t, "limit"), rapid.SampledFrom(lengths).Draw(t, "length")
-		compare(t, aligned(limit, length), &fixedTwin{limit: limit, length: length, counts: map[int64]int64{}}, limit, length)
+		compare(t, aligned(limit, length), &fixedTwin{limit: limit, length: length, counts: map[int64]int64{}}, terms{limit, length})
 	})
 }
 
@@ -188,7 +187,7 @@ func TestLogAgainstTwin(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		limit, length := rapid.SampledFrom(limits).Draw(t, "limit"), rapid.SampledFrom(lengths).Draw(t, "length")
-		compare(t, logOf(limit, length), &logTwin{limit: limit, length: length}, limit, length)
+		compare(t, logOf(limit, length), &logTwin{limit: limit, length: length}, terms{limit, length})
 	})
 }
 
@@ -202,7 +201,7 @@ func TestSlidingAgainstTwin(t *testing.T) {
 			limit = limit/10 + 1 // a count that can be weighed in µs
 		}
 
-		compare(t, slide(limit, length), &slidingTwin{limit: limit, length: length}, limit, length)
+		compare(t, slide(limit, length), &slidingTwin{limit: limit, length: length}, terms{limit, length})
 	})
 }
 
@@ -213,7 +212,7 @@ func TestLeakyBucketAgainstTwin(t *testing.T) {
 		burst := rapid.Int64Range(1, 20).Draw(t, "burst")
 		c, twin := bucketOf(t, limit, length, burst), newLeakyTwin(limit, length, burst)
 
-		compare(t, c, twin, burst, length/limit+1)
+		compare(t, c, twin, terms{burst, length/limit + 1})
 
 		for _, later := range []int64{0, 1, length / limit} {
 			now := c.tat.Micros - later
