@@ -27,6 +27,10 @@ type APIConfig struct {
 // stopWithin bounds how long an API server waits for its last requests and for its leases to go back.
 const stopWithin = 2 * time.Second
 
+// decideWithin is how long a request waits for the coordinator. The default, 20 ms, is for servers with processors of their
+// own; here callers, servers and coordinator all want the same ones, and a pause of one of them is no outage.
+const decideWithin = 100 * time.Millisecond
+
 // ServeAPI is one API server: an API that answers "ok" to everything, behind the middleware that any user of Leaseway would
 // put there. It serves on a free port of loopback until ctx ends, and writes a line with the address to out.
 func ServeAPI(ctx context.Context, cfg APIConfig, out io.Writer) error {
@@ -38,7 +42,8 @@ func ServeAPI(ctx context.Context, cfg APIConfig, out io.Writer) error {
 	log := slog.New(slog.NewJSONHandler(out, nil))
 
 	limiter, err := leaseway.Dial(ctx, []string{cfg.Coordinator},
-		leaseway.WithName(cfg.Name), leaseway.WithCoordinatorKeys(keys...), leaseway.WithLogger(log))
+		leaseway.WithName(cfg.Name), leaseway.WithCoordinatorKeys(keys...),
+		leaseway.WithDeadline(decideWithin), leaseway.WithLogger(log))
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 const msec = 1000 // µs
 
-func bucket(t testing.TB, perSecond, burst int64) rate.Bucket {
+func bucket(t *testing.T, perSecond, burst int64) rate.Bucket {
 	t.Helper()
 
 	b, err := rate.NewBucket(perSecond, 1_000_000, burst)

@@ -54,8 +54,9 @@ func (r *Result) warn(lost bool) {
 
 	for i := range r.Phases {
 		if p := &r.Phases[i]; p.Late > 0 && (p.Phase == Before || p.Phase == After) {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("In the phase %q %d requests waited 20 ms for the coordinator in vain, "+
-				"and were decided without it. On a machine that is less busy none should.", p.Phase, p.Late))
+			r.Warnings = append(r.Warnings, fmt.Sprintf("In the phase %q %d requests waited %v for the coordinator in vain, and each "+
+				"server decided them by its own share, beside the limit. On a machine that is less busy none should.",
+				p.Phase, p.Late, decideWithin))
 		}
 	}
 

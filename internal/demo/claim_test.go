@@ -110,7 +110,9 @@ func TestClaims(t *testing.T) {
 			for i := range s.sender.events {
 				// Every tenth admission of the last phase is taken away.
 				if e := &s.sender.events[i]; e.before >= 16*second && e.status == 200 {
-					if admitted++; admitted%10 == 0 {
+					admitted++
+
+					if admitted%10 == 0 {
 						e.status = 429
 					}
 				}

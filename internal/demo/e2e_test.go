@@ -1,3 +1,5 @@
+//go:build unix
+
 package demo_test
 
 import (
@@ -17,22 +19,44 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/leaseway/leaseway/internal/demo"
 )
 
-// program builds the executable once, since the demo starts itself several times.
-var program = sync.OnceValues(func() (string, error) {
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+// testMain gives the tests a directory for the executable, and fails when they leave a goroutine behind.
+func testMain(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "leaseway-e2e-")
 	if err != nil {
-		return "", err
+		fmt.Fprintln(os.Stderr, err)
+
+		return 1
+	}
+	defer os.RemoveAll(dir)
+
+	programPath = filepath.Join(dir, "leaseway")
+	code := m.Run()
+
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+
+		return 1
 	}
 
-	path := filepath.Join(dir, "leaseway")
-	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/leaseway").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	return code
+}
+
+var programPath string // set before any test runs
+
+// build builds the executable once: the demo starts itself several times, which the binary of the tests cannot.
+var build = sync.OnceValue(func() error {
+	if out, err := exec.Command("go", "build", "-o", programPath, "../../cmd/leaseway").CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
 
-	return path, nil
+	return nil
 })
 
 // command returns "leaseway demo ARGS…", with temporary files in a directory of its own.
@@ -43,12 +67,11 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 		t.Skip("it takes some seconds; run without -short")
 	}
 
-	path, err := program()
-	if err != nil {
+	if err := build(); err != nil {
 		t.Fatal(err)
 	}
 
-	cmd := exec.Command(path, append([]string{"demo"}, args...)...)
+	cmd := exec.Command(programPath, append([]string{"demo"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 
 	return cmd
@@ -68,7 +91,7 @@ func temporary(t *testing.T, cmd *exec.Cmd) {
 func run(t *testing.T, args ...string) demo.Result {
 	t.Helper()
 
-	const tries = 3
+	const tries = 4
 
 	for try := 1; ; try++ {
 		cmd := command(t, append(args, "-o", "json")...)

@@ -33,7 +33,7 @@ func logFile(t *testing.T, lines ...string) string {
 }
 
 func logLine(client string, second int, request string) string {
-	return fmt.Sprintf(`%s - - [17/May/2015:10:05:%02d +0000] "%s" 200 12`, client, second, request)
+	return fmt.Sprintf(`%s - - [17/May/2015:10:05:%02d +0000] `, client, second) + `"` + request + `" 200 12`
 }
 
 func replayed(t *testing.T, path string) (*traffic, []shot) {

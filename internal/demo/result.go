@@ -40,7 +40,7 @@ type PhaseResult struct {
 	Denied   int64    `json:"denied"`
 	Failed   int64    `json:"failed"` // 5xx, or no answer
 	Calls    int64    `json:"calls"`  // of the API servers to the coordinator
-	Late     int64    `json:"late"`   // requests that waited for the coordinator in vain, 20 ms each
+	Late     int64    `json:"late"`   // requests that waited for the coordinator in vain
 	Decision Decision `json:"decision"`
 	Callers  []Line   `json:"callers"` // those with the most requests first
 	Others   Line     `json:"others"`  // the rest together

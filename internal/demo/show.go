@@ -38,11 +38,11 @@ type show struct {
 	stopped bool               // before its end
 }
 
-// run runs until the traffic is over, ctx ends or the watcher has seen enough. The error is that of a child or of a question.
-func (s *show) run(ctx context.Context) error {
+// run runs until the traffic is over, parent ends or the watcher has seen enough. The error is that of a child or of a question.
+func (s *show) run(parent context.Context) error {
 	s.polls = map[Phase]*[2]poll{}
 
-	ctx, stop := context.WithCancelCause(ctx)
+	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
 
 	start := time.Now().Add(beginIn)
@@ -84,7 +84,7 @@ func (s *show) run(ctx context.Context) error {
 	follower.Wait()
 
 	cause := context.Cause(ctx)
-	s.stopped = cause != nil && (errors.Is(cause, ErrStopped) || errors.Is(cause, context.Canceled))
+	s.stopped = errors.Is(cause, ErrStopped) || parent.Err() != nil
 
 	switch {
 	case cause != nil && !s.stopped:

@@ -12,7 +12,8 @@ import (
 )
 
 // The callers of the traffic that is made up, and what each wants, in requests a second. Limits are to be seen at work, so
-// callers are either well above theirs or well below.
+// callers are either well above theirs or well below. All together want 2,900 a second: a third of what two processors sustain,
+// who run callers, servers and coordinator, so that the figures are the limiter's and not those of a busy machine.
 const (
 	tenants      = 55
 	largest      = 35.0 // tenant-01; tenant k wants 1/k^0.8 of it, by Zipf's law

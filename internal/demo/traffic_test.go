@@ -97,9 +97,16 @@ func TestTheTrafficIsWhatItSays(t *testing.T) {
 func TestInBurst(t *testing.T) {
 	const whole = 100 * time.Second // phases from 0, 40 and 60 s
 
-	for at, want := range map[time.Duration]bool{0: false, 9: false, 10: true, 39: true, 40: false, 44: false, 45: true, 59: true, 60: false, 69: false, 70: true, 99: true} {
-		if got := inBurst(whole, at*time.Second); got != want {
-			t.Errorf("at %d s: %v", at, got)
+	for _, test := range []struct {
+		at   time.Duration
+		want bool
+	}{
+		{0, false}, {9 * time.Second, false}, {10 * time.Second, true}, {39 * time.Second, true},
+		{40 * time.Second, false}, {44 * time.Second, false}, {45 * time.Second, true}, {59 * time.Second, true},
+		{60 * time.Second, false}, {69 * time.Second, false}, {70 * time.Second, true}, {99 * time.Second, true},
+	} {
+		if got := inBurst(whole, test.at); got != test.want {
+			t.Errorf("at %v: %v", test.at, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"errors"
 	"io"
 	"strings"
@@ -114,7 +115,7 @@ func TestPlainFollowsUntilTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
 
-		ctx, cancel := contextFor(t, 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 
 		if err := NewPlain(&text).Follow(ctx, newLive([]caller{{key: "ada"}}, time.Minute)); err != nil {
@@ -142,7 +143,7 @@ func TestKeysStopTheView(t *testing.T) {
 func TestTerminalFollows(t *testing.T) {
 	for _, stops := range []bool{true, false} {
 		keys, typed := io.Pipe()
-		ctx, cancel := contextFor(t, time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		terminal := NewTerminal(keys, io.Discard)
 		done := make(chan error, 1)
 
