@@ -16,6 +16,7 @@ type (
 	setDocument struct {
 		Version  uint64            `json:"version,omitempty"`
 		Identity *identityDocument `json:"identity,omitempty"`
+		Headers  Headers           `json:"headers,omitempty"`
 		Rules    []ruleDocument    `json:"rules"`
 	}
 	// identityDocument has an empty list where no API key is looked for.
@@ -88,6 +89,9 @@ func (s *Set) Marshal() []byte {
 	doc := setDocument{Version: s.Version, Rules: make([]ruleDocument, len(s.Rules))}
 	if usual := defaultIdentity(); !slices.Equal(s.Identity.APIKey, usual.APIKey) || s.Identity.User != usual.User {
 		doc.Identity = s.Identity.document()
+	}
+	if s.Headers != HeadersBoth {
+		doc.Headers = s.Headers
 	}
 	for i, r := range s.Rules {
 		doc.Rules[i] = r.document()

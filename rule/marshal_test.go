@@ -20,6 +20,7 @@ rules:
      algorithm: token_bucket, missing: skip, onUnavailable: local, slack: 0, rollout: 100, block: false, secret: false, pathCase: sensitive, trailingSlash: ignore}
   - {id: b, block: true, description: "<&>"}
 identity: {apikey: [x-api-key, bearer]}
+headers: both
 `)
 	want := `{"rules":[{"id":"a","scope":{"paths":["/v1"]},"limit":60,"window":"1m"},{"id":"b","description":"<&>","block":true}]}`
 	if got := string(set.Marshal()); got != want {
@@ -124,6 +125,9 @@ func drawDocument(t *rapid.T) []byte {
 	doc := map[string]any{"rules": rules}
 	if rules == nil {
 		doc["rules"] = []any{}
+	}
+	if some("headers", 2) {
+		doc["headers"] = pick("which headers", "both", "ietf", "legacy", "none")
 	}
 	if some("identity", 2) {
 		doc["identity"] = pick("identity", map[string]any{"apikey": []any{}}, map[string]any{"apikey": "x-key", "user": map[string]any{"header": "x-user", "trusted": true}})

@@ -53,7 +53,7 @@ func (d *decoder) document() *Set {
 		return nil
 	}
 	root, _ = d.open(root)
-	top, ok := value{d: d, node: root}.object("rules", "identity", "version", "classes", "shedders", "switches")
+	top, ok := value{d: d, node: root}.object(topKeys()...)
 	if !ok {
 		return nil
 	}
@@ -63,16 +63,20 @@ func (d *decoder) document() *Set {
 			v.fail("is not available in this version", "leave it out")
 		}
 	}
-	version := top.version()
-	identity := defaultIdentity()
+	set := &Set{Version: top.version(), Identity: defaultIdentity(), Headers: Headers(headersWords()[top.choice("headers", headersWords())])}
 	if v, ok := top.get("identity"); ok {
-		identity = v.identity()
+		set.Identity = v.identity()
 	}
-	rules := top.rules()
+	set.Rules = top.rules()
 	if len(d.errs) > 0 {
 		return nil
 	}
-	return newSet(version, rules, identity)
+	return set.compile()
+}
+
+// topKeys are the keys of a document, those of later versions included.
+func topKeys() []string {
+	return []string{"rules", "identity", "headers", "version", "classes", "shedders", "switches"}
 }
 
 // version reads the version that Marshal writes; a document that people write has none.

@@ -165,6 +165,7 @@ func TestBrokenDocuments(t *testing.T) {
 		{"control character", "rules: [\x01]\n", "", "control characters", 1},
 		{"map as a key", "rules: []\n? {a: b}\n: 1\n", "", "as a key", 2},
 		{"identity", "rules: []\nidentity: {apikey: ['a b'], user: {trusted: 1}}\n", "identity.apikey[0]", "no name of a header", 2},
+		{"headers", "rules: []\nheaders: iets\n", "headers", "did you mean ietf?", 2},
 		{"version", "rules: []\nversion: -1\n", "version", "out of range", 2},
 	} {
 		errs := refused(t, c.src)

@@ -21,14 +21,16 @@ type Set struct {
 	Rules []*Rule
 	// Identity says where doors find a request's user and API key.
 	Identity Identity
+	// Headers says which response headers tell callers about their budget.
+	Headers Headers
 
 	byID  map[string]*Rule
 	index *index
 }
 
-// newSet compiles checked rules into a set.
-func newSet(version uint64, rules []*Rule, identity Identity) *Set {
-	s := &Set{Version: version, Rules: rules, Identity: identity, index: newIndex(rules)}
+// compile makes a set of checked rules ready to match.
+func (s *Set) compile() *Set {
+	s.index = newIndex(s.Rules)
 	s.nameRules()
 	return s
 }
@@ -48,7 +50,7 @@ func (s *Set) Rule(id string) *Rule { return s.byID[id] }
 // says, and every other rule gets the new one. A nil prev has no rules.
 func (s *Set) Next(prev *Set, version uint64) *Set {
 	// Copies: prev and s are in use, and never change. The index holds places, not rules, and fits both.
-	next := &Set{Version: version, Identity: s.Identity, index: s.index, Rules: slices.Clone(s.Rules)}
+	next := &Set{Version: version, Identity: s.Identity, Headers: s.Headers, index: s.index, Rules: slices.Clone(s.Rules)}
 	for i, r := range s.Rules {
 		numbered := *r
 		numbered.Version = version
