@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/leaseway/leaseway/internal/demo"
+	"github.com/leaseway/leaseway/internal/server"
 )
 
 const demoHelp = `Run a coordinator and three API servers on this machine, each a process of its own, and send them the requests of many
@@ -43,8 +44,8 @@ func newDemo() *cobra.Command {
 			"  leaseway demo -o json > result.json",
 		Args: noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) (err error) {
-			if output != "text" && output != "json" {
-				return fmt.Errorf("--output %q is neither text nor json", output)
+			if err := checkDemo(cfg, output); err != nil {
+				return err
 			}
 
 			if cfg.Program, err = os.Executable(); err != nil {
@@ -64,13 +65,34 @@ func newDemo() *cobra.Command {
 			return report(cmd.OutOrStdout(), result, output == "json")
 		}),
 	}
-	cmd.Flags().DurationVar(&cfg.Duration, "duration", defaultDuration, "how `long` to send requests, 6s to 1h")
+	cmd.Flags().DurationVar(&cfg.Duration, "duration", defaultDuration, "how long to send requests, a `time` from 6s to 1h")
 	cmd.Flags().Uint64Var(&cfg.Seed, "seed", 1, "`number` that the traffic is made from: the same one, the same requests")
 	cmd.Flags().StringVar(&cfg.Log, "log", "", "access log `file` to send instead, in common or combined format")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "`form` of the results: text or json")
 	cmd.Flags().SortFlags = false
 
 	return cmd
+}
+
+// checkDemo refuses what the flags must not say. The error is a *server.UsageError.
+func checkDemo(cfg demo.Config, output string) error {
+	var wrong server.UsageError
+
+	if output != "text" && output != "json" {
+		wrong.Problems = append(wrong.Problems, fmt.Sprintf("--output %q is neither text nor json", output))
+	}
+
+	if cfg.Duration < demo.MinDuration || cfg.Duration > demo.MaxDuration {
+		wrong.Problems = append(wrong.Problems, fmt.Sprintf(
+			"--duration %v is not within %v and %v: in less the phases are too short to tell anything",
+			cfg.Duration, demo.MinDuration, demo.MaxDuration))
+	}
+
+	if wrong.Problems != nil {
+		return &wrong
+	}
+
+	return nil
 }
 
 // watcher shows what happens: on the terminal if there is one, else as lines, which do not get between results in JSON.

@@ -60,8 +60,7 @@ var ErrStopped = errors.New("stopped")
 // error is for a demo that could not be run; a promise that was not kept is in the result.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Duration < MinDuration || cfg.Duration > MaxDuration {
-		return nil, fmt.Errorf("--duration %v: give %v to %v; in less the phases are too short to tell anything",
-			cfg.Duration, MinDuration, MaxDuration)
+		return nil, fmt.Errorf("a duration of %v is not within %v and %v", cfg.Duration, MinDuration, MaxDuration)
 	}
 
 	t, err := newTraffic(ctx, cfg)

@@ -315,19 +315,3 @@ func TestChildrenEndWithADemoThatIsKilled(t *testing.T) {
 
 	gone(t, pids)
 }
-
-func TestDemoRefusesWhatItCannotShow(t *testing.T) {
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--duration", "2s"}, "--duration 2s: give 6s to 1h"},
-		{[]string{"--log", "/no/such/file"}, "--log: open /no/such/file"},
-		{[]string{"-o", "xml"}, `--output "xml" is neither text nor json`},
-	} {
-		out, err := command(t, test.args...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), test.want) {
-			t.Errorf("%q: %v: %s", test.args, err, out)
-		}
-	}
-}
