@@ -44,6 +44,7 @@ func floors() map[string]place {
 		"internal/cli":    {assembly, []string{anything}},
 		"internal/server": {assembly, []string{anything}},
 		"internal/demo":   {assembly, []string{anything}},
+		"internal/cases":  {assembly, []string{anything}},
 
 		"leasewayhttp":       {doors, []string{root, "rule"}},
 		"internal/check":     {doors, []string{root, "rule"}},
