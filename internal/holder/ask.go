@@ -156,11 +156,17 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		l.until = sent.at + a.TTL
 	}
 
+	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.end > max(1, a.Terms.Length)/2
 	l.heard = heard{
 		at: max(1, sent.at), tat: a.Level.Shift(sent.at), spent: sent.spent, others: a.Others, holders: a.Holders,
 		terms: a.Terms, window: a.Window, end: now + a.Window.Left,
 	}
 	l.settleDebt(now, a)
+
+	if turned {
+		l.debt = max(l.debt, l.acked) // a refund of the window before is none of this one
+	}
+
 	l.scarce(a, sent.at)
 
 	return true

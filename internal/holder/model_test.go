@@ -44,8 +44,9 @@ type process struct {
 
 // payment is an admission that may be refunded, once.
 type payment struct {
-	epoch uint64
-	n     int64
+	holder.Payment
+
+	window int64 // of the store's time
 }
 
 type message struct {
@@ -54,6 +55,7 @@ type message struct {
 	ask    ledger.Ask
 	answer ledger.Answer
 	cost   int64 // of the take
+	window int64 // in which the store gave it
 }
 
 // storeEpoch marks a take: no lease paid it.
@@ -70,6 +72,9 @@ type model struct {
 	asks    []message
 	answers []message
 	twin    rate.Time
+	window  rate.Window // the twin of a window: admissions, not leases
+	kind    rate.Algorithm
+	length  int64
 	log     []string
 	counted map[string]bool  // takes counted, by ask
 	pending map[uint64]int64 // refunded, not yet credited, by incarnation
@@ -83,7 +88,9 @@ func newModel(c chooser) *model {
 	burst := []int64{10, 1, 25, 100, 1000}[c.pick("burst", 5)]
 	b, _ := rate.NewBucket(l[0], l[1], burst)
 	m := &model{
-		c: c, now: 1_000_000_000, bucket: b, ttl: []int64{20_000, 500_000}[c.pick("ttl", 2)], seq: 1,
+		kind:   []rate.Algorithm{rate.TokenBucket, rate.TokenBucket, rate.FixedWindow, rate.SlidingWindow}[c.pick("kind", 4)],
+		length: []int64{30_000, 1_000_000}[c.pick("length", 2)],
+		c:      c, now: 1_000_000_000, bucket: b, ttl: []int64{20_000, 500_000}[c.pick("ttl", 2)], seq: 1,
 		counted: map[string]bool{}, pending: map[uint64]int64{}, debts: map[uint64]int64{},
 	}
 
@@ -109,11 +116,20 @@ func (m *model) logf(format string, args ...any) {
 }
 
 func (m *model) terms() ledger.Terms {
-	return ledger.Terms{Bucket: m.bucket, Version: 1, TTL: m.ttl}
+	t := ledger.Terms{Algorithm: m.kind, Bucket: m.bucket, Version: 1, TTL: m.ttl}
+	if m.kind != rate.TokenBucket {
+		t.Length = m.length
+	}
+
+	return t
 }
 
 // admit puts n tokens into the twin, and says whether they were too many.
 func (m *model) admit(n int64) error {
+	if m.kind != rate.TokenBucket {
+		return m.admitWindow(n)
+	}
+
 	m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), n)
 
 	if full := m.bucket.Add(rate.At(m.now), m.bucket.Burst); full.Less(m.twin) {
@@ -121,6 +137,44 @@ func (m *model) admit(n int64) error {
 	}
 
 	return nil
+}
+
+// admitWindow counts n tokens into the window that now is in.
+func (m *model) admitWindow(n int64) error {
+	m.roll()
+
+	over := n > m.bucket.Burst-m.window.Used
+	if m.kind == rate.SlidingWindow {
+		over = n > rate.Sliding{Limit: m.bucket.Burst, Length: m.length}.Avail(m.window, m.now-m.window.Start)
+	}
+
+	m.window.Used += n
+
+	if over {
+		return fmt.Errorf("at %d µs the twin holds more than %d: %+v\n%s", m.now, m.bucket.Burst, m.window, strings.Join(m.log, "\n"))
+	}
+
+	return nil
+}
+
+func (m *model) roll() { m.window = m.window.Roll(rate.Aligned(m.now, m.length)) }
+
+// putBack has the twin forget n tokens, in the window that they were counted in.
+func (m *model) putBack(n, window int64) {
+	if m.kind == rate.TokenBucket {
+		m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), -n)
+
+		return
+	}
+
+	m.roll()
+
+	switch window {
+	case m.window.Start:
+		m.window.Used = max(0, m.window.Used-n)
+	case m.window.Start - m.length:
+		m.window.Prev = max(0, m.window.Prev-n)
+	}
 }
 
 func (m *model) step() error {
@@ -176,8 +230,9 @@ func (m *model) spend(p *process, local, n int64) error {
 	}
 
 	m.logf("%d spends %d", p.incarnation, n)
+	m.roll()
 
-	p.paid = append(p.paid, payment{epoch, n})
+	p.paid = append(p.paid, payment{holder.Payment{Epoch: epoch, N: n, End: p.lease.CountsUntil(local)}, m.window.Start})
 
 	return m.admit(n)
 }
@@ -193,13 +248,13 @@ func (m *model) refund(p *process) {
 	paid := p.paid[i]
 	p.paid = append(p.paid[:i], p.paid[i+1:]...)
 
-	ask := p.lease.Refund(paid.epoch, paid.n)
-	m.logf("%d refunds %d, by an ask: %v", p.incarnation, paid.n, ask)
+	ask := p.lease.Refund(m.now+p.offset, paid.Payment)
+	m.logf("%d refunds %+v, by an ask: %v", p.incarnation, paid, ask)
 
 	if ask {
-		m.pending[p.incarnation] += paid.n
+		m.pending[p.incarnation] += paid.N
 	} else {
-		m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), -paid.n)
+		m.putBack(paid.N, paid.window)
 	}
 }
 
@@ -208,7 +263,7 @@ func (m *model) credit(inc uint64, debt int64) {
 	n := min(m.pending[inc], m.debts[inc]-debt)
 	if n > 0 {
 		m.pending[inc] -= n
-		m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), -n)
+		m.putBack(n, m.window.Start)
 	}
 
 	m.debts[inc] = debt
@@ -247,6 +302,8 @@ func (m *model) carryAsk() error {
 		m.asks = append(m.asks[:i], m.asks[i+1:]...)
 	}
 
+	m.roll()
+
 	before := m.ledger.TAT
 	a := m.ledger.Apply(m.now, m.terms(), msg.ask)
 	m.logf("ledger answers %d: %+v, tat %v → %v", msg.inc, a, before, m.ledger.TAT)
@@ -260,7 +317,7 @@ func (m *model) carryAsk() error {
 		cost = msg.ask.Takes[0]
 	}
 
-	m.answers = append(m.answers, message{to: msg.to, inc: msg.inc, answer: a, cost: cost})
+	m.answers = append(m.answers, message{to: msg.to, inc: msg.inc, answer: a, cost: cost, window: m.window.Start})
 
 	if a.Taken == 0 {
 		return nil
@@ -292,7 +349,7 @@ func (m *model) carryAnswer() {
 	if p.incarnation == msg.inc {
 		ok := p.lease.Hear(m.now+p.offset, &msg.answer)
 		if ok && msg.answer.Taken != 0 {
-			p.paid = append(p.paid, payment{storeEpoch, msg.cost})
+			p.paid = append(p.paid, payment{holder.Payment{Epoch: storeEpoch, N: msg.cost, End: p.lease.CountsUntil(m.now + p.offset)}, msg.window})
 		}
 
 		m.logf("%d hears %d: %v, balance %d", msg.inc, msg.answer.Seq, ok, p.lease.Balance())

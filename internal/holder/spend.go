@@ -1,5 +1,11 @@
 package holder
 
+import (
+	"math"
+
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
 // Verdict is what the balance says to one request.
 type Verdict uint8
 
@@ -102,19 +108,43 @@ func (l *Lease) Tick() int64 { return l.tick.Load() }
 // takes into account. Without the lock.
 func (l *Lease) Refuse(n int64) { l.refused.Add(n) }
 
-// Refund takes back n tokens that were spent in epoch, under the lock. What no
-// ask reported yet goes back into the balance; the rest is credited by the
-// ledger with the next ask. It reports whether one is needed.
-func (l *Lease) Refund(epoch uint64, n int64) (ask bool) {
-	if epoch == l.epoch.Load() && l.id != 0 && l.Spent()-l.told >= n {
-		l.balance.Add(n)
+// Payment is what a request took from a lease, or the store took for it.
+type Payment struct {
+	Epoch uint64
+	N     int64 // tokens
+	End   int64 // when it stops to count; see CountsUntil
+}
+
+// CountsUntil returns until when what is taken at now counts: to the end of its
+// window, or as long as a log remembers it. Under the lock.
+func (l *Lease) CountsUntil(now int64) int64 {
+	switch h := &l.heard; {
+	case h.bucket():
+		return math.MaxInt64
+	case h.terms.Algorithm == rate.SlidingLog:
+		return now + h.terms.Length
+	default:
+		return now + h.left(now)
+	}
+}
+
+// Refund takes back a payment, under the lock. What no ask reported yet goes
+// back into the balance; the rest is credited by the ledger with the next ask.
+// What does not count any more is not given back. It reports whether an ask is needed.
+func (l *Lease) Refund(now int64, p Payment) (ask bool) {
+	if now >= p.End {
+		return false
+	}
+
+	if p.Epoch == l.epoch.Load() && l.id != 0 && l.Spent()-l.told >= p.N {
+		l.balance.Add(p.N)
 		l.mark.first = min(l.mark.first, l.Spent()) // they may be spent again within this tick
 
 		return false
 	}
 
-	l.debt -= n
-	l.local.base -= n
+	l.debt -= p.N
+	l.local.base -= p.N
 	l.denyTill.Store(0)
 
 	return true

@@ -2,6 +2,8 @@ package table
 
 import (
 	"context"
+
+	"github.com/leaseway/leaseway/internal/holder"
 )
 
 // Hit is one rule that a request must pass, and the key it spends there.
@@ -193,7 +195,7 @@ func (h *Hit) commit() {
 			e.extra.Add(h.Cost - 1)
 		}
 
-		h.Out.Charge = Charge{entry: e, epoch: h.epoch, cost: h.Cost}
+		h.Out.Charge = Charge{entry: e, epoch: h.epoch, cost: h.Cost, end: e.countsUntil()}
 
 		if e.Low() {
 			h.Rule.table.afterSpend(e, true, false)
@@ -304,5 +306,5 @@ func (e *Entry) refund(c Charge, now int64) (ask bool) {
 
 	e.used = now
 
-	return e.Refund(c.epoch, c.cost)
+	return e.Lease.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
 }

@@ -49,6 +49,7 @@ type Charge struct {
 	entry *Entry
 	epoch uint64
 	cost  int64
+	end   int64 // when it stops to count, on the holder's clock
 }
 
 // None reports whether nothing was charged.

@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"math"
 
 	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/rule"
@@ -36,7 +37,17 @@ func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
 	}
 
 	e.admit(out, FromLease, standing{now, left + e.avail.Load(), left})
+	c.end = e.countsUntil()
 	out.Charge = c
+}
+
+// countsUntil is CountsUntil of a lease's tokens, without the lock: to the end of the window, if there is one.
+func (e *Entry) countsUntil() int64 {
+	if e.limits.Load().drains {
+		return math.MaxInt64
+	}
+
+	return e.full.Load()
 }
 
 // afterSpend sends for a refill, and catches a coarse clock that came to a stop.
