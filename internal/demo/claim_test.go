@@ -144,7 +144,10 @@ func TestAMissedClaimIsPlainToSee(t *testing.T) {
 
 	staged(t, func(s *stage) { s.admit(5*second, 70) }).Write(&text)
 
-	for _, want := range []string{"MISSED  No caller is ever admitted", "missed by ada:", "and its burst is 50", "NOT every promise was kept: 1 of 11"} {
+	for _, want := range []string{
+		"MISSED  No caller is ever admitted", "missed by ada:", "and its burst is 50",
+		"NOT every promise was kept: 1 of 11",
+	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the results do not say %q:\n%s", want, text.String())
 		}

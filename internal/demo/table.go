@@ -30,6 +30,9 @@ coordinator. asks: messages about this caller to the coordinator. Decisions are 
 request's arrival at the middleware to its answer.
 `
 
+// claimWidth is where the text of a claim is broken.
+const claimWidth = 110
+
 // Write writes r as text.
 func (r *Result) Write(w io.Writer) {
 	fmt.Fprintf(w, "\n%s", legend)
@@ -81,7 +84,15 @@ func (r *Result) writeClaims(w io.Writer, p Phase) {
 			mark = "  MISSED  "
 		}
 
-		fmt.Fprintf(w, "%s%s.\n          %s.\n", mark, capital(c.Claim), capital(c.Found))
+		for i, line := range wrapped(capital(c.Claim)+".", claimWidth) {
+			if i > 0 {
+				mark = "        " // wrapped adds two more
+			}
+
+			fmt.Fprintf(w, "%s%s\n", mark, line)
+		}
+
+		fmt.Fprintf(w, "          %s.\n", capital(c.Found))
 
 		for _, m := range c.Missed {
 			fmt.Fprintf(w, "          missed by %s\n", m)
