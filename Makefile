@@ -45,11 +45,16 @@ lint: $(LINT) ## Check the code against .golangci.yaml
 fmt: $(LINT) ## Format the code and its imports
 	$(LINT) fmt ./...
 
-generate: $(BIN)/protoc-gen-go $(BUF) ## Write gen/ from proto/
+# The packages whose tests write a schema or a page with -update, and fail without it when that is out of date.
+DOCUMENTED := ./internal/rulespec ./internal/server
+
+generate: $(BIN)/protoc-gen-go $(BUF) ## Write gen/ from proto/, and the schema and pages from their tables
 	$(BUF) generate
+	$(GO) test -run '^TestGeneratedFilesAreCurrent$$' -count 1 $(DOCUMENTED) -update
 
 # Generated again beside the committed code, so that a check never edits the tree.
-drift: $(BIN)/protoc-gen-go $(BUF) ## Check that gen/ is what proto/ generates, and lint proto/
+drift: $(BIN)/protoc-gen-go $(BUF) ## Check that what is generated is current, and lint proto/
+	$(GO) test -run '^TestGeneratedFilesAreCurrent$$' $(DOCUMENTED)
 	$(BUF) lint
 	$(BUF) format --diff --exit-code
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && \

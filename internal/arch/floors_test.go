@@ -62,10 +62,11 @@ func floors() map[string]place {
 		"internal/store/memory":    {engine, []string{"internal/store", "internal/ledger", "internal/rate"}},
 		"internal/store/storetest": {engine, []string{"internal/store", "internal/ledger", "internal/rate"}},
 
-		"rule":            {pure, []string{"internal/rate"}},
-		"internal/holder": {pure, []string{"internal/ledger", "internal/rate"}},
-		"internal/ledger": {pure, []string{"internal/rate"}},
-		"internal/rate":   {pure, nil},
+		"rule":              {pure, []string{"internal/rate"}},
+		"internal/rulespec": {pure, nil},
+		"internal/holder":   {pure, []string{"internal/ledger", "internal/rate"}},
+		"internal/ledger":   {pure, []string{"internal/rate"}},
+		"internal/rate":     {pure, nil},
 
 		"gen/leaseway/v1": {wire, nil},
 		"internal/arch":   {wire, nil},
