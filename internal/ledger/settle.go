@@ -106,8 +106,8 @@ func first(refused, cost int64) int64 {
 
 // share is how much of avail one holder may lease. Alone it may have all. With
 // others, each leaves a part for everybody and for one that comes new; once the
-// bucket is scarce it leaves half, since they all wait (askAgain) while tokens
-// collect, and what is left then serves nobody. In all, at most four fifths of
+// bucket is scarce it leaves a quarter, since they all wait (askAgain) while
+// tokens collect, and what is left then serves nobody. In all, at most four fifths of
 // the burst are leased, so that takes always find something.
 func (s *State) share(avail int64) int64 {
 	if !s.Terms.Algorithm.Leases() {
@@ -118,7 +118,7 @@ func (s *State) share(avail int64) int64 {
 
 	if others := int64(len(s.Leases) - 1); others > 0 {
 		if avail < burst/2 {
-			avail = (avail + 1) / 2
+			avail = (3*avail + 3) / 4
 		} else {
 			avail /= others + 2
 		}

@@ -11,7 +11,7 @@ const (
 	breakAfter = 3
 	// minBackoff and maxBackoff bound the time until the next probe, which doubles with each that fails.
 	minBackoff = 100 * time.Millisecond
-	maxBackoff = 5 * time.Second
+	maxBackoff = 500 * time.Millisecond
 )
 
 // breaker keeps calls away from a replica that does not answer. Time is an

@@ -23,7 +23,8 @@ import (
 const (
 	// A connection that broke is made again soon: the server that answers again must not wait for its callers.
 	minReconnect = 50 * time.Millisecond
-	maxReconnect = time.Second
+	maxReconnect = 300 * time.Millisecond
+	connectTime  = time.Second
 
 	clientPingAfter   = 10 * time.Second
 	clientPingTimeout = 3 * time.Second
@@ -68,7 +69,7 @@ func dial(address address, config *Config) (*replica, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: minReconnect, Multiplier: 1.6, Jitter: 0.3, MaxDelay: maxReconnect},
-			MinConnectTimeout: maxReconnect,
+			MinConnectTimeout: connectTime,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: clientPingAfter, Timeout: clientPingTimeout, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(

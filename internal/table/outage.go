@@ -18,10 +18,11 @@ type outage struct {
 }
 
 const (
-	firstBackoff = int64(50_000)    // µs
-	maxBackoff   = int64(1_000_000) // µs
-	keyBackoff   = 50_000           // µs, of one key whose store node does not answer
-	scatterMost  = 2_000            // µs, see scatter
+	firstBackoff = int64(50_000)  // µs
+	maxBackoff   = int64(200_000) // µs
+	keyBackoff   = 50_000         // µs, of one key whose store node does not answer
+	scatterMost  = int64(25_000)  // µs, see scatter
+	scatterPart  = int64(40)      // of the time of a full bucket
 )
 
 // ask reports whether no coordinator answers, and whether the caller should send a probe.
@@ -54,20 +55,29 @@ func (o *outage) succeed() (ended bool) {
 // jittered returns half to one and a half times d.
 func jittered(d int64) int64 { return d/2 + rand.Int64N(d+1) }
 
-// scatter spreads the holders that wait for the same next token, so that none
-// of them is always first, and lets those go ahead that got none of late; under
-// the lock. Nothing is lost by it, since tokens collect meanwhile. Alone, it asks
-// at the token's very time.
+// scatter spreads the holders that wait for the same tokens, so that none of
+// them is always first; under the lock. Those that lease wait up to half as long
+// again, for nothing is lost by it: tokens collect meanwhile. Those that take one
+// by one are spread less, so that a small bucket does not stay full for long, and
+// let those go ahead that got none of late. Alone, a holder asks at the token's very time.
 func (e *Entry) scatter(now int64, a *ledger.Answer) {
 	live := e.rule.table.live.Load()
 	if a.AskAgain <= 0 || live < 2 {
 		return
 	}
 
-	most := min(scatterMost, a.AskAgain/4)
+	if a.Holders > 1 {
+		e.Defer(rand.Int64N(a.AskAgain/2 + 1))
+
+		return
+	}
+
+	b := a.Terms.Bucket
+	token := b.P / b.Q
+	most := min(scatterMost, a.AskAgain/4, token*b.Burst/scatterPart)
 	d := rand.Int64N(most + 1)
 
-	if b := a.Terms.Bucket; e.won > 0 && now-e.won < live*b.P/b.Q {
+	if e.won > 0 && now-e.won < live*token {
 		d += 2 * most
 	}
 
