@@ -22,6 +22,7 @@ type checkInput struct {
 	Body struct {
 		Attributes Attributes `doc:"What is known about the request."                       json:"attributes"`
 		Cost       *int64     `doc:"Tokens to take; 0 only looks. Default: the rules' own." json:"cost,omitempty"`
+		Explain    bool       `doc:"Say of every rule whether it applies, and why not."     json:"explain,omitempty"`
 	}
 }
 
@@ -39,20 +40,40 @@ type checkOutput struct {
 	Body         Answer
 }
 
+type explainedOutput struct {
+	CacheControl string `header:"Cache-Control"`
+	Body         Explained
+}
+
 // Register adds the door's routes to mux, and version to the OpenAPI document.
 func (d *Door) Register(mux *http.ServeMux, version string) {
 	api := humago.New(mux, config(version))
 	api.UseMiddleware(requireJSON(api))
 
 	huma.Register(api, operation("check", "/v1/check", "Ask whether a request may pass"),
-		func(ctx context.Context, in *checkInput) (*checkOutput, error) {
-			return output(d.Check(ctx, in.Body.Attributes, in.Body.Cost))
+		func(ctx context.Context, in *checkInput) (*explainedOutput, error) {
+			return d.explained(ctx, in)
 		})
 
 	huma.Register(api, operation("check-rule", "/v1/rules/{ruleId}/check", "Ask one rule about one key"),
 		func(_ context.Context, in *checkRuleInput) (*checkOutput, error) {
 			return output(d.CheckRule(in.RuleID, in.Body.Key, in.Body.Cost)) //nolint:contextcheck // the SDK bounds it by its own deadline
 		})
+}
+
+// explained answers a question, with the rules if they are asked for.
+func (d *Door) explained(ctx context.Context, in *checkInput) (*explainedOutput, error) {
+	plain, err := output(d.Check(ctx, in.Body.Attributes, in.Body.Cost))
+	if err != nil {
+		return nil, err
+	}
+
+	out := &explainedOutput{CacheControl: plain.CacheControl, Body: Explained{Answer: plain.Body}}
+	if in.Body.Explain {
+		out.Body.Rules, err = d.Explain(in.Body.Attributes, in.Body.Cost)
+	}
+
+	return out, err
 }
 
 func operation(id, path, summary string) huma.Operation {

@@ -1,0 +1,94 @@
+package check
+
+import (
+	"strings"
+	"time"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// RuleAnswer says whether one rule applies to a request, and why not, or whose limit holds.
+type RuleAnswer struct {
+	ID      string `doc:"The rule's id."                                                        json:"id"`
+	Mode    string `doc:"enforce, shadow or off; a shadow rule refuses nothing."                json:"mode"`
+	Applies bool   `doc:"Whether the request is subject to the rule."                           json:"applies"`
+	Part    string `doc:"The first part of the rule that differs, such as paths or keyBy user." json:"part,omitempty"`
+	Want    string `doc:"What the rule asks for in that part."                                  json:"want,omitempty"`
+	Got     string `doc:"What the request has there; missing for what it lacks."                json:"got,omitempty"`
+
+	Key      string `doc:"Whose budget is spent; of a secret key a hint."      json:"key,omitempty"`
+	Limit    int64  `doc:"Tokens a window, for this key."                      json:"limit,omitempty"`
+	Window   string `doc:"The window, such as 1m."                             json:"window,omitempty"`
+	Capacity int64  `doc:"Tokens at most: the burst, or a window's limit."     json:"capacity,omitempty"`
+	Override bool   `doc:"Whether an override gives this key a limit of its own." json:"override,omitempty"`
+	Cost     int64  `doc:"Tokens that the request takes."                      json:"cost,omitempty"`
+}
+
+// Explained is an answer with what each rule has to do with it.
+type Explained struct {
+	Answer
+
+	Rules []RuleAnswer `doc:"Every rule in force, in order; only if asked to explain." json:"rules,omitempty"`
+}
+
+// Explain says of every rule in force whether it applies to a request with these attributes, and charges nothing. The error
+// is a *FieldError.
+func (d *Door) Explain(attributes Attributes, cost *int64) ([]RuleAnswer, error) {
+	req, err := attributes.request()
+	if err != nil {
+		return nil, err
+	}
+
+	if err := setCost(&req, cost); err != nil {
+		return nil, err
+	}
+
+	explained := d.limiter.Rules().Explain(&req)
+	answers := make([]RuleAnswer, len(explained))
+
+	for i := range explained {
+		e := &explained[i]
+		answers[i] = RuleAnswer{
+			ID: e.Rule.ID, Mode: e.Rule.Mode.String(), Applies: e.Applies,
+			Part: e.Part, Want: e.Want, Got: e.Got, Key: e.Key,
+		}
+
+		if e.Applies && e.Part == "" && !e.Rule.Block {
+			answers[i].Limit, answers[i].Capacity, answers[i].Override = e.Quota.Limit, e.Quota.Burst, e.Quota.Overridden
+			answers[i].Window = window(e)
+
+			if !req.Peek {
+				answers[i].Cost = e.Rule.CostOf(&req)
+			}
+		}
+	}
+
+	return answers, nil
+}
+
+// window writes the window of an explained rule.
+func window(e *rule.Explanation) string {
+	switch e.Rule.Calendar {
+	case rule.CalendarDay:
+		return "1d"
+	case rule.CalendarMonth:
+		return "1mo"
+	case rule.CalendarNone:
+	}
+
+	return shortSpan(e.Quota.Window)
+}
+
+// shortSpan writes a span of time without the units that are zero: 1m, not 1m0s.
+func shortSpan(d time.Duration) string {
+	text := d.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+
+	return text
+}
