@@ -72,12 +72,10 @@ type Expect struct {
 	Limit, Remaining, RetryAfter, Reset *int64
 }
 
-// The bounds of a file, beside its size.
+// The bounds of a test.
 const (
-	maxTests    = 10_000
-	maxSteps    = 10_000 // of one test
 	maxHolders  = 1_000
-	maxRequests = 10_000_000 // of one test
+	maxRequests = 10_000_000
 	maxLatency  = time.Minute
-	maxTime     = 100 * 365 * 24 * time.Hour // of one test
+	maxTime     = 100 * 365 * 24 * time.Hour
 )

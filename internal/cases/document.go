@@ -24,7 +24,7 @@ type document struct {
 	file     string
 	src      []byte
 	lines    []string // of src, once a problem needs them
-	problems *Problems
+	problems *Errors
 	visits   int
 }
 
@@ -32,11 +32,14 @@ type document struct {
 func (d *document) load() *yaml.Node {
 	switch {
 	case len(d.src) > maxDocument:
-		d.report(&Problem{Message: fmt.Sprintf("the file has %d bytes", len(d.src)), Fix: fmt.Sprintf("split it: at most %d fit", maxDocument)})
+		d.report(&Error{
+			Message: fmt.Sprintf("the file has %d bytes", len(d.src)),
+			Fix:     fmt.Sprintf("split it: at most %d fit", maxDocument),
+		})
 
 		return nil
 	case !utf8.Valid(d.src):
-		d.report(&Problem{Message: "the file is not UTF-8", Fix: "save it as UTF-8"})
+		d.report(&Error{Message: "the file is not UTF-8", Fix: "save it as UTF-8"})
 
 		return nil
 	}
@@ -45,9 +48,9 @@ func (d *document) load() *yaml.Node {
 
 	switch {
 	case errors.Is(err, io.EOF):
-		d.report(&Problem{Message: "the file is empty", Fix: "write rules: and tests:"})
+		d.report(&Error{Message: "the file is empty", Fix: "write rules: and tests:"})
 	case err != nil:
-		p := &Problem{Message: strings.TrimPrefix(err.Error(), "yaml: "), Fix: "correct the YAML around this line"}
+		p := &Error{Message: strings.TrimPrefix(err.Error(), "yaml: "), Fix: "correct the YAML around this line"}
 
 		if rest, found := strings.CutPrefix(p.Message, "line "); found {
 			number, text, _ := strings.Cut(rest, ": ")
@@ -94,7 +97,7 @@ func parse(src []byte) (root *yaml.Node, err error) {
 }
 
 // report keeps a problem, with the line it is about.
-func (d *document) report(p *Problem) {
+func (d *document) report(p *Error) {
 	if len(*d.problems) >= maxProblems {
 		return
 	}
@@ -115,7 +118,7 @@ func (d *document) report(p *Problem) {
 }
 
 // at reports what is wrong at a node.
-func (d *document) at(n *yaml.Node, p Problem) {
+func (d *document) at(n *yaml.Node, p Error) {
 	p.Line, p.Column = n.Line, n.Column
 	d.report(&p)
 }
@@ -131,7 +134,7 @@ func (d *document) open(n *yaml.Node) *yaml.Node {
 	}
 
 	if d.visits += 1 + len(n.Value)/16; d.visits > maxVisits {
-		d.at(n, Problem{Message: "the file is too large once its aliases are written out", Fix: "use fewer aliases"})
+		d.at(n, Error{Message: "the file is too large once its aliases are written out", Fix: "use fewer aliases"})
 
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Load reads the case file at path, and the rule file that it may name. An
-// error of the type Problems lists all that is wrong with either.
+// error of the type Errors lists all that is wrong with either.
 func Load(path string) (*File, error) {
 	src, err := readBounded(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func readBounded(path string) ([]byte, error) {
 // Parse reads a case file in YAML or JSON, and calls it name in problems. open
 // reads the file that rulesFile names, and returns what to call that.
 func Parse(name string, src []byte, open func(name string) (string, []byte, error)) (*File, error) {
-	problems := Problems{}
+	problems := Errors{}
 	doc := &document{file: name, src: src, problems: &problems}
 
 	file := &File{Name: name}
@@ -81,7 +81,7 @@ func (f *File) read(root value, open func(string) (string, []byte, error)) {
 
 	names := map[string]int{}
 
-	for _, item := range tests.list(maxTests) {
+	for _, item := range tests.list() {
 		t := &Test{Line: item.node.Line, Holders: 1}
 		t.read(item, base)
 		f.Tests = append(f.Tests, t)
@@ -139,7 +139,7 @@ func (t *Test) read(v value, base *rules) {
 }
 
 func (t *Test) readSteps(v value, tolerance int64, base *rules) {
-	items := v.list(maxSteps)
+	items := v.list()
 	if v.node.Content == nil {
 		v.fail("has no step in it", "write at least one")
 	}

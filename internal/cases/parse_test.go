@@ -64,7 +64,7 @@ func TestProblemsNameThePlaceAndTheFix(t *testing.T) {
 		{withSteps("      - {at: 0s, expect: a}"), "c.yaml:5:26: tests[0].steps[0].expect: \"a\" is neither letters nor a map"},
 		{withSteps("      - {at: 0s, expect: AA}"), "c.yaml:5:26: tests[0].steps[0].expect: has 2 letters for 1 requests"},
 		{withSteps("      - {at: 0s, expect: {}}"), "c.yaml:5:26: tests[0].steps[0].expect: expects nothing"},
-		{withSteps("      - {at: 0s, expect: {alowed: 1}}"), "c.yaml:5:27: tests[0].steps[0].expect.alowed: is not known here"},
+		{withSteps("      - {at: 0s, expect: {alloved: 1}}"), "c.yaml:5:27: tests[0].steps[0].expect.alloved: is not known here"},
 		{withSteps("      - {at: 0s, expect: {allowed: 1, denied: 1}}"), "c.yaml:5:26: tests[0].steps[0].expect: counts 2 requests where 1 are sent"},
 		{withSteps("      - {at: 0s, expect: {reason: busy}}"), "c.yaml:5:35: tests[0].steps[0].expect.reason: \"busy\" is no reason"},
 		{withSteps("      - {at: 0s, user: a, apply: {id: r}}"), "c.yaml:5:24: tests[0].steps[0].user: does not go with a change of the rules"},
@@ -94,7 +94,7 @@ func TestAllProblemsComeAtOnceInOrder(t *testing.T) {
 		t.Errorf("got\n%v\nwant\n%s…", err, want)
 	}
 
-	problems, _ := errors.AsType[Problems](err)
+	problems, _ := errors.AsType[Errors](err)
 
 	var lines []int
 	for _, p := range problems {

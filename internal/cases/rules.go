@@ -101,7 +101,7 @@ func readRulesFile(v value, open func(string) (string, []byte, error)) *rules {
 // parts are the items of a list of rules.
 func parts(v value) []part {
 	list := make([]part, 0, len(v.node.Content))
-	for _, item := range v.list(rule.MaxRules) {
+	for _, item := range v.list() {
 		list = append(list, part{value: item})
 	}
 
@@ -115,7 +115,7 @@ func (d *document) parse(src []byte, r *rules, whole value) bool {
 	r.set = set
 
 	for _, e := range ruleErrors(err) {
-		p := &Problem{Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Message, Fix: e.Fix}
+		p := &Error{Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Message, Fix: e.Fix}
 		if p.Line == 0 {
 			p.Line, p.Column = whole.node.Line, whole.node.Column
 		}
@@ -259,7 +259,7 @@ func (r *rules) compiled(step value) *rules {
 
 	set, err := rule.Parse(step.doc.file, text.bytes())
 	for _, e := range ruleErrors(err) {
-		p := Problem{Field: step.field + strings.TrimPrefix(e.Field, "rules[0]"), Message: e.Message, Fix: e.Fix}
+		p := Error{Field: step.field + strings.TrimPrefix(e.Field, "rules[0]"), Message: e.Message, Fix: e.Fix}
 
 		from := text.origin(e.Line)
 		if from == nil {

@@ -10,7 +10,7 @@ import (
 // Run plays the test on servers of its own, and judges what came. An error
 // means that it could not be played to the end.
 func (t *Test) Run(ctx context.Context) (result *Result, err error) {
-	w, err := newWorld(t)
+	w, err := newWorld(t) //nolint:contextcheck // a store without a directory reads nothing
 	if err != nil {
 		return nil, fmt.Errorf("test %q: %w", t.Name, err)
 	}
@@ -21,7 +21,11 @@ func (t *Test) Run(ctx context.Context) (result *Result, err error) {
 		played[i] = &outcome{step: s, letters: make([]byte, s.Requests)}
 	}
 
-	if err := w.play(ctx, played); err != nil {
+	if err = w.apply(t.Rules); err == nil { //nolint:contextcheck // as in send
+		err = w.play(ctx, played)
+	}
+
+	if err != nil {
 		return nil, fmt.Errorf("test %q: %w", t.Name, err)
 	}
 
@@ -53,11 +57,9 @@ func (w *world) play(ctx context.Context, steps []*outcome) error {
 			steps = steps[1:]
 		}
 
-		if err := ctx.Err(); err != nil {
+		if err := w.to(ctx, o.next()); err != nil {
 			return err
 		}
-
-		w.to(o.next())
 
 		if err := w.send(ctx, o); err != nil {
 			return err
@@ -68,9 +70,7 @@ func (w *world) play(ctx context.Context, steps []*outcome) error {
 		}
 	}
 
-	w.settle()
-
-	return nil
+	return w.settle(ctx)
 }
 
 func earliest(steps []*outcome) *outcome {
@@ -103,7 +103,7 @@ func (w *world) send(ctx context.Context, o *outcome) error {
 	o.sent++
 
 	if o.step.Rules != nil {
-		return w.apply(o.step.Rules)
+		return w.apply(o.step.Rules) //nolint:contextcheck // the leases of a rule that is gone are nobody's request
 	}
 
 	s := w.servers[o.step.Holder]

@@ -175,7 +175,7 @@ func (v value) headers() map[string][]string {
 
 		items := []value{entry}
 		if entry.node.Kind == yaml.SequenceNode {
-			items = entry.list(maxSteps)
+			items = entry.list()
 		}
 
 		for _, item := range items {

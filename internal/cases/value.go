@@ -19,7 +19,7 @@ type value struct {
 }
 
 func (v value) fail(message, fix string) {
-	v.doc.at(v.node, Problem{Field: v.field, Message: message, Fix: fix})
+	v.doc.at(v.node, Error{Field: v.field, Message: message, Fix: fix})
 }
 
 // entries is a map by its keys, none of which may be unknown or set twice.
@@ -46,11 +46,11 @@ func (v value) entries(known ...string) (entries, bool) {
 
 		switch _, twice := all[name]; {
 		case key.Kind != yaml.ScalarNode:
-			v.doc.at(key, Problem{Field: v.field, Message: "has " + kindOf(key) + " as a key", Fix: "keys are names"})
+			v.doc.at(key, Error{Field: v.field, Message: "has " + kindOf(key) + " as a key", Fix: "keys are names"})
 		case twice:
-			v.doc.at(key, Problem{Field: entry.field, Message: "is set twice", Fix: "keep one of them"})
+			v.doc.at(key, Error{Field: entry.field, Message: "is set twice", Fix: "keep one of them"})
 		case len(known) > 0 && !slices.Contains(known, name):
-			v.doc.at(key, Problem{Field: v.place(shorten(name)), Message: "is not known here", Fix: "known: " + strings.Join(known, ", ")})
+			v.doc.at(key, Error{Field: v.place(shorten(name)), Message: "is not known here", Fix: "known: " + strings.Join(known, ", ")})
 		default:
 			all[name] = entry
 		}
@@ -67,16 +67,19 @@ func (v value) place(name string) string {
 	return v.field + "." + name
 }
 
-// list reads a list of at most most items.
-func (v value) list(most int) []value {
+// maxItems bounds a list.
+const maxItems = 10_000
+
+// list reads a list.
+func (v value) list() []value {
 	if v.node.Kind != yaml.SequenceNode {
 		v.fail("is "+kindOf(v.node)+" where a list is expected", `write each as an item: "- …"`)
 
 		return nil
 	}
 
-	if len(v.node.Content) > most {
-		v.fail(fmt.Sprintf("has %d items", len(v.node.Content)), fmt.Sprintf("at most %d fit", most))
+	if len(v.node.Content) > maxItems {
+		v.fail(fmt.Sprintf("has %d items", len(v.node.Content)), fmt.Sprintf("at most %d fit", maxItems))
 
 		return nil
 	}

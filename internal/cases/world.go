@@ -2,8 +2,8 @@ package cases
 
 import (
 	"context"
-	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/leaseway/leaseway"
@@ -58,13 +58,13 @@ func newWorld(t *Test) (*world, error) {
 	for i := range t.Holders {
 		s := &server{world: w, clock: table.NewVirtualClock(origin)}
 		s.limiter = leaseway.NewStepped(link{w.coord, s}, s.clock,
-			leaseway.WithName(fmt.Sprint(i)), leaseway.WithDeadline(patience+time.Duration(t.Latency)*time.Microsecond))
+			leaseway.WithName(strconv.Itoa(i)), leaseway.WithDeadline(patience+time.Duration(t.Latency)*time.Microsecond))
 		s.begin()
 
 		w.servers = append(w.servers, s)
 	}
 
-	return w, w.apply(t.Rules)
+	return w, nil
 }
 
 // apply puts rules in force at the coordinator and at every server at once.
@@ -82,18 +82,22 @@ func (w *world) apply(set *rule.Set) error {
 	return nil
 }
 
-// to moves the time to at, with everything that falls due on the way.
-func (w *world) to(at int64) {
+// to moves the time to at, with everything that falls due on the way, unless ctx ends.
+func (w *world) to(ctx context.Context, at int64) error {
 	for {
 		s := w.next()
 		if s == nil || s.due > at {
 			w.set(max(w.now, at))
 
-			return
+			return ctx.Err()
+		}
+
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 
 		w.set(max(w.now, s.due))
-		s.goOn()
+		s.goOn() //nolint:contextcheck // what falls due is nobody's request
 	}
 }
 
@@ -111,7 +115,7 @@ func (w *world) next() *server {
 }
 
 // settle moves the time until every request has its answer.
-func (w *world) settle() {
+func (w *world) settle(ctx context.Context) error {
 	for {
 		busy := false
 		for _, s := range w.servers {
@@ -119,10 +123,12 @@ func (w *world) settle() {
 		}
 
 		if !busy {
-			return
+			return nil
 		}
 
-		w.to(w.next().due)
+		if err := w.to(ctx, w.next().due); err != nil {
+			return err
+		}
 	}
 }
 

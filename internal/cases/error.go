@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is one thing that is wrong with a case file, or with the rules that it names.
-type Problem struct {
+// Error is one thing that is wrong with a case file, or with the rules that it names.
+type Error struct {
 	File    string
 	Line    int    // from 1; 0 when the file as a whole is meant
 	Column  int    // from 1, in characters
@@ -22,7 +22,7 @@ type Problem struct {
 }
 
 // Error is "file:line:column: field: message (fix)", then the line with a caret under the place.
-func (p *Problem) Error() string {
+func (p *Error) Error() string {
 	var b strings.Builder
 
 	b.WriteString(p.File)
@@ -55,7 +55,7 @@ const width = 120
 
 // show cuts line to the surroundings of the place. What does not print becomes
 // a space, so that the caret is right and no file speaks to a terminal.
-func (p *Problem) show(line string) {
+func (p *Error) show(line string) {
 	runes := []rune(line)
 	at := min(max(p.Column-1, 0), len(runes))
 	from, to := max(0, at-width/2), min(len(runes), at+width/2)
@@ -71,11 +71,11 @@ func (p *Problem) show(line string) {
 	p.source, p.caret = strings.TrimRight(shown, " "), at-from
 }
 
-// Problems are all that is wrong with a case file, in the order of the places.
-type Problems []*Problem
+// Errors are all that is wrong with a case file, in the order of the places.
+type Errors []*Error
 
 // Error lists them, one after the other.
-func (p Problems) Error() string {
+func (p Errors) Error() string {
 	lines := make([]string, len(p))
 	for i := range p {
 		lines[i] = p[i].Error()
@@ -85,8 +85,8 @@ func (p Problems) Error() string {
 }
 
 // inOrder sorts by file and place; what was found first stays first at the same place.
-func (p Problems) inOrder() {
-	slices.SortStableFunc(p, func(a, b *Problem) int {
+func (p Errors) inOrder() {
+	slices.SortStableFunc(p, func(a, b *Error) int {
 		if a.File != b.File {
 			return strings.Compare(a.File, b.File)
 		}
