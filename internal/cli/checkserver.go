@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/check"
+)
+
+// checkServer is a running server, and how to be let in.
+type checkServer struct {
+	url       string
+	tokenFile string // "" sends no token
+	ca        string // "" trusts the system's authorities
+}
+
+const (
+	serverPatience = 10 * time.Second
+	maxAnswer      = 64 << 20 // bytes; every rule may be in it
+	maxSecret      = 1 << 20  // bytes of a token or certificate file
+)
+
+// ask asks the server's check door.
+func (s *checkServer) ask(ctx context.Context, q *question) (*check.Explained, error) {
+	address, err := s.address()
+	if err != nil {
+		return nil, err
+	}
+
+	client, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address.JoinPath("/v1/check").String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Set("Content-Type", "application/json")
+
+	if s.tokenFile != "" {
+		token, err := firstToken(s.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server: %w", err)
+	}
+	defer resp.Body.Close()
+
+	return readAnswer(resp)
+}
+
+// address is the server's URL. A token goes only where others cannot read it.
+func (s *checkServer) address() (*url.URL, error) {
+	text := s.url
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+
+	u, err := url.Parse(text)
+
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("--server %q is no URL: write http://HOST:PORT or https://HOST:PORT", s.url)
+	case s.tokenFile != "" && u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return nil, fmt.Errorf("--server %s would be sent the token in the clear: write https://", s.url)
+	}
+
+	return u, nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (s *checkServer) client() (*http.Client, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+
+	if s.ca != "" {
+		text, err := readAtMost(s.ca, maxSecret)
+		if err != nil {
+			return nil, fmt.Errorf("--ca: %w", err)
+		}
+
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--ca: %s has no certificate in PEM form", s.ca)
+		}
+	}
+
+	return &http.Client{
+		Timeout:   serverPatience,
+		Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true},
+		// A redirect could lead the token elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// readAnswer reads an answer, or the problem that the server has with the question.
+func readAnswer(resp *http.Response) (*check.Explained, error) {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the server's answer: %w", err)
+	case len(text) > maxAnswer:
+		return nil, fmt.Errorf("the server's answer has more than %d bytes", maxAnswer)
+	}
+
+	if resp.StatusCode != http.StatusOK {
+		var problem struct {
+			Detail string `json:"detail"`
+		}
+		if err := json.Unmarshal(text, &problem); err != nil || problem.Detail == "" {
+			problem.Detail = "is a Leaseway server at that URL?"
+		}
+
+		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, problem.Detail)
+	}
+
+	answer := &check.Explained{}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return nil, fmt.Errorf("the server's answer is not that of a check (is a Leaseway server at that URL?): %w", err)
+	}
+
+	return answer, nil
+}
+
+// firstToken reads the first token of a file as servers have it: one a line, with # comments.
+func firstToken(path string) (string, error) {
+	text, err := readAtMost(path, maxSecret)
+	if err != nil {
+		return "", err
+	}
+
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		if line := strings.TrimSpace(lines.Text()); line != "" && line[0] != '#' {
+			return line, nil
+		}
+	}
+
+	return "", fmt.Errorf("%s has no token", path)
+}
+
+// readAtMost reads a file of at most that many bytes.
+func readAtMost(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path) //nolint:gosec // whoever runs the command names the file
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = errors.New(path + " is too large: at most " + fmt.Sprint(most) + " bytes are read")
+	}
+
+	return text, err
+}
