@@ -19,6 +19,10 @@ type decoder struct {
 	content int  // what the walk has seen, against maxContent
 	aliased bool // an alias stood for its anchor
 	zones   map[string]*time.Location
+
+	reviewing bool    // doubts are asked for
+	doubts    Errors  // what is allowed, and hardly meant
+	reviewed  []value // the rules, in document order
 }
 
 // fail reports what is wrong at a node. The fix may be empty when the message says it all.
@@ -27,18 +31,23 @@ func (d *decoder) fail(n *yaml.Node, field, message, fix string) {
 	d.report(e)
 }
 
-// report keeps an error, with the line it is about.
+// report keeps an error.
 func (d *decoder) report(e *Error) {
 	if len(d.errs) >= maxErrors {
 		return
 	}
+	d.errs = append(d.errs, d.locate(e))
+}
+
+// locate shows the line that an error is about.
+func (d *decoder) locate(e *Error) *Error {
 	if d.lines == nil {
 		d.lines = strings.Split(string(d.src), "\n")
 	}
 	if e.Line >= 1 && e.Line <= len(d.lines) {
 		e.show(d.lines[e.Line-1])
 	}
-	d.errs = append(d.errs, e)
+	return e
 }
 
 // open gives the node that n stands for, and counts it. It is false once the document has grown too large through aliases.

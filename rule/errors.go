@@ -25,13 +25,16 @@ type Error struct {
 }
 
 // Error is "file:line:column: field: message (fix)", then the line and a caret under the place.
-func (e *Error) Error() string {
+func (e *Error) Error() string { return e.text("") }
+
+// text is the error, or the warning, with its kind before the field.
+func (e *Error) text(kind string) string {
 	var b strings.Builder
 	b.WriteString(e.File)
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
 	}
-	b.WriteString(": ")
+	b.WriteString(": " + kind)
 	if e.Field != "" {
 		b.WriteString(e.Field + ": ")
 	}

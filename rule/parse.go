@@ -22,15 +22,19 @@ const (
 // Parse reads a rule document in YAML or JSON; errors call it by the given name. The error is an Errors, with all that is wrong
 // at once, and then there is no Set: a document is never half applied.
 func Parse(name string, src []byte) (*Set, error) {
-	d := &decoder{file: name, src: src}
+	return (&decoder{file: name, src: src}).parse()
+}
+
+// parse reads the document, and gives a set or all errors.
+func (d *decoder) parse() (*Set, error) {
 	set := d.document()
-	if len(d.errs) == 0 && (d.aliased || len(src) > MaxDocument/8) {
+	if len(d.errs) == 0 && (d.aliased || len(d.src) > MaxDocument/8) {
 		d.fits(set)
 	}
 	if len(d.errs) > 0 {
 		d.errs.inOrder()
 		if len(d.errs) == maxErrors {
-			d.errs = append(d.errs, &Error{File: name, Message: "there may be more errors", Fix: "correct these first"})
+			d.errs = append(d.errs, &Error{File: d.file, Message: "there may be more errors", Fix: "correct these first"})
 		}
 		return nil, d.errs
 	}

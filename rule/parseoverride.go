@@ -60,6 +60,7 @@ func (v value) override(r *Rule) {
 		o.entries["key"].fail("the key "+quote(text)+" has an override already", "keep one of them")
 		return
 	}
+	o.reviewOverride(r, q)
 	r.Overrides[text] = override
 	r.quotas[compact] = q
 }

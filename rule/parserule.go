@@ -48,6 +48,7 @@ func (v value) rule() *Rule {
 	o.key(r)
 	// Last: an override stands on the rule's quota, key and normalize.
 	o.overrides(r)
+	o.review(r)
 	return r
 }
 

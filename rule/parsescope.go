@@ -67,6 +67,7 @@ func (v value) paths(s *Scope) {
 		s.patterns = append(s.patterns, p)
 		return text, ""
 	})
+	v.reviewPaths(s)
 }
 
 // words reads a list of texts, or one text, each once. The function gives a text's canonical form, and how to write it if it is wrong.

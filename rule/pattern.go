@@ -13,7 +13,7 @@ type pattern struct {
 	slash    bool // written with a slash at the end
 }
 
-// segment is a literal in clean form, or free: "{name}".
+// segment is a literal in clean form, or free: then its literal is its name, in braces.
 type segment struct {
 	literal string
 	free    bool
@@ -57,7 +57,7 @@ func parseSegment(raw string) (segment, error) {
 		if name := raw[1 : len(raw)-1]; name == "" || strings.ContainsAny(name, "{}*.") {
 			return segment{}, errors.New(`write "{name}" for one segment, and "/**" at the end for everything below`)
 		}
-		return segment{free: true}, nil
+		return segment{literal: raw, free: true}, nil
 	}
 	if strings.ContainsAny(raw, "{}*") {
 		return segment{}, errors.New(`write "{name}" for one whole segment, "/**" at the end for everything below, ` +
