@@ -16,34 +16,40 @@ RACE := $(if $(wildcard *_test.go),.) \
 
 # Flags of all test runs, such as TESTFLAGS='-run TestName -count 1 -v'.
 TESTFLAGS ?=
-# How often a benchmark runs; the tables in docs/ quote the median.
+# How often bench-packages runs each benchmark.
 BENCHCOUNT ?= 6
 
 # Pure Go, so that every target cross-compiles from any machine.
 CROSS := darwin/arm64 darwin/amd64 linux/arm64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-race lint fmt generate drift tidy-check bench cross tools clean
+.PHONY: help demo test test-plain test-race test-bench lint fmt generate drift tidy-check bench bench-packages cross tools clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: ## Watch three API servers share limits through a coordinator
 	$(GO) run ./cmd/leaseway demo
 
-test: test-plain test-race ## Run all tests, with the race detector where it pays
+test: test-plain test-bench test-race ## Run all tests, with the race detector where it pays
 
 test-plain:
 	$(GO) test $(TESTFLAGS) ./...
+
+# That the peers of docs/benchmarks.md still compile, and decide alike.
+test-bench:
+	cd bench && $(GO) test $(TESTFLAGS) ./...
 
 test-race:
 	$(if $(strip $(RACE)),$(GO) test -race $(TESTFLAGS) $(RACE),@echo "no package to race yet")
 
 lint: $(LINT) ## Check the code against .golangci.yaml
 	$(LINT) run ./...
+	cd bench && $(LINT) run ./...
 
 fmt: $(LINT) ## Format the code and its imports
 	$(LINT) fmt ./...
+	cd bench && $(LINT) fmt ./...
 
 # The packages whose tests write a schema or a page with -update, and fail without it when that is out of date.
 DOCUMENTED := ./internal/rulespec ./internal/server
@@ -65,10 +71,13 @@ drift: $(BIN)/protoc-gen-go $(BUF) ## Check that what is generated is current, a
 tidy-check: ## Check that go.mod names what the code imports
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
+	cd bench && $(GO) mod tidy -diff
 
-bench: ## Run the benchmarks, each BENCHCOUNT times
+bench: ## Measure beside other limiters, and write docs/benchmarks.md
+	cd bench && $(GO) run .
+
+bench-packages: ## Run the benchmarks of all packages, each BENCHCOUNT times
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...
-	$(if $(wildcard bench/go.mod),cd bench && $(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...)
 
 cross: ## Build for the other systems and processors
 	@for target in $(CROSS); do \

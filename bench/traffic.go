@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/leaseway/leaseway"
+)
+
+const hotKey = "user-1"
+
+// traffic is a sequence of keys that is the same for everyone.
+type traffic struct{ keys []string }
+
+// newTraffic draws a million requests of 100,000 keys, from a fixed seed.
+func newTraffic() *traffic {
+	z := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, 99_999)
+	t := &traffic{keys: make([]string, 1<<20)}
+
+	for i := range t.keys {
+		t.keys[i] = fmt.Sprintf("user-%d", z.Uint64())
+	}
+
+	return t
+}
+
+func (t *traffic) key(i int) string { return t.keys[i&(len(t.keys)-1)] }
+
+// visit shows l every key once, since making a key's state is not what is measured.
+func (t *traffic) visit(l limiter) {
+	for _, key := range t.keys {
+		l.take(key)
+	}
+}
+
+// loop measures step on every processor; it says whether the answer was the expected one.
+func loop(step func(i int) bool) func(*testing.B) {
+	return func(b *testing.B) {
+		b.Helper()
+		b.ReportAllocs()
+		b.SetParallelism(1)
+		b.RunParallel(func(pb *testing.PB) {
+			wrong := 0
+
+			// Each processor begins elsewhere in the traffic.
+			for i := rand.IntN(1 << 20); pb.Next(); i++ {
+				if !step(i) {
+					wrong++
+				}
+			}
+
+			if wrong > 0 {
+				b.Errorf("%d answers were wrong", wrong)
+			}
+		})
+	}
+}
+
+// matching enters Decide under rule sets of which two rules always match.
+func matching() []entrant {
+	sizes := []int{2, 10, 1_000}
+	all := make([]entrant, len(sizes))
+
+	for i, n := range sizes {
+		all[i] = entrant{name: fmt.Sprintf("Leaseway, two of %d rules", n), side: ours, open: func() (opened, error) {
+			l, done, err := embed(twoOf(n))
+			if err != nil {
+				return opened{}, err
+			}
+
+			ctx, req := context.Background(), leaseway.Request{User: hotKey, Method: "GET", Path: "/v1/p0"}
+
+			return opened{bench: loop(func(int) bool { return l.Decide(ctx, req).Allowed }), close: done}, nil
+		}}
+	}
+
+	return all
+}
+
+// twoOf is a document of n rules: one for everything, and one for each of n-1 paths.
+func twoOf(n int) string {
+	var doc strings.Builder
+
+	doc.WriteString("rules:\n")
+
+	for i := range n - 1 {
+		fmt.Fprintf(&doc, "  - {id: r%d, scope: /v1/p%d, keyBy: user, limit: 1000000000, window: 1s}\n", i, i)
+	}
+
+	doc.WriteString("  - {id: all, keyBy: user, limit: 1000000000, window: 1s}\n")
+
+	return doc.String()
+}
