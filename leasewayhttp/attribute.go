@@ -8,11 +8,12 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-// request says what is known of r. Header fields are passed on and not copied: the limiter only reads them.
-func (m *Middleware) request(r *http.Request) leaseway.Request {
+// request says what is known of r under set, which is nil before the first rules arrived. Header fields are passed on and
+// not copied: the limiter only reads them.
+func (m *Middleware) request(r *http.Request, set *rule.Set) leaseway.Request {
 	ip, viaProxy := clientIP(r, m.config.trusted)
 	req := leaseway.Request{IP: ip, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Headers: r.Header}
-	if identity := m.identity(); identity != nil {
+	if identity := m.identity(set); identity != nil {
 		req.APIKey = apiKey(r.Header, identity.APIKey)
 		req.User = user(r.Header, identity.User, viaProxy)
 	}
@@ -24,12 +25,12 @@ func (m *Middleware) request(r *http.Request) leaseway.Request {
 	return changed
 }
 
-// identity is where users and API keys are named; nil before the first rules arrived, when no rule needs them.
-func (m *Middleware) identity() *rule.Identity {
+// identity is where users and API keys are named; nil without rules, when none needs them.
+func (m *Middleware) identity(set *rule.Set) *rule.Identity {
 	if m.config.identity != nil {
 		return m.config.identity
 	}
-	if set := m.limiter.Rules(); set != nil {
+	if set != nil {
 		return &set.Identity
 	}
 	return nil

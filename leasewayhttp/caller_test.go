@@ -1,95 +1,15 @@
 package leasewayhttp
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/leaseway/leaseway"
-	"github.com/leaseway/leaseway/rule"
 )
-
-// api is a limited API whose callers are told apart over HTTP alone, on a clock that stands still but when a test sleeps.
-type api struct {
-	t       *testing.T
-	handler http.Handler
-}
-
-// withAPI runs test against each limiter that decides by document.
-func withAPI(t *testing.T, document string, opts []Option, test func(a *api)) {
-	t.Helper()
-	set := mustParse(t, document)
-	for name, limiter := range limiters() {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMiddleware(limiter(t, set), opts)
-				test(&api{t: t, handler: m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))})
-				if n := m.Stats().Panics; n != 0 {
-					t.Errorf("%d panics", n)
-				}
-			})
-		})
-	}
-}
-
-func limiters() map[string]func(*testing.T, *rule.Set) decider {
-	return map[string]func(*testing.T, *rule.Set) decider{
-		"central": func(_ *testing.T, set *rule.Set) decider { return newCentral(set) },
-		"leases": func(t *testing.T, set *rule.Set) decider {
-			t.Helper()
-			emptyPools()
-			limiter, err := leaseway.Embedded(set)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := limiter.Close(context.Background()); err != nil {
-					t.Error(err)
-				}
-			})
-			return limiter
-		},
-	}
-}
-
-// emptyPools drops what an earlier test left in a sync.Pool: a channel may only be used in the bubble that made it.
-func emptyPools() {
-	runtime.GC() // moves it aside
-	runtime.GC() // drops it
-}
-
-func (a *api) send(r *http.Request) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	a.handler.ServeHTTP(w, r)
-	return w
-}
-
-// expect sends r once for each letter: A for an answer of 200, D for a 429.
-func (a *api) expect(what, letters string, r *http.Request) {
-	a.t.Helper()
-	var got strings.Builder
-	for range letters {
-		switch w := a.send(r); w.Code {
-		case http.StatusOK:
-			got.WriteByte('A')
-		case http.StatusTooManyRequests:
-			got.WriteByte('D')
-		default:
-			fmt.Fprintf(&got, "(%d)", w.Code)
-		}
-	}
-	if got.String() != letters {
-		a.t.Errorf("%s: %s, want %s", what, got.String(), letters)
-	}
-}
 
 // from is a request of a peer, with lines of X-Forwarded-For.
 func from(peer string, lines ...string) *http.Request {
@@ -104,12 +24,12 @@ func from(peer string, lines ...string) *http.Request {
 func TestForgedAddressesBuyNothing(t *testing.T) {
 	const document = "rules: [{id: r, keyBy: ip, limit: 2, window: 1m}]"
 	opts := []Option{WithTrustedProxies(netip.MustParsePrefix("10.0.0.0/8"))}
-	withAPI(t, document, opts, func(a *api) {
+	withEachAlgorithm(t, document, opts, func(a *api) {
 		for i, want := range []string{"A", "A", "D", "D", "D"} {
 			a.expect("an untrusted peer", want, from("203.0.113.5", fmt.Sprintf("1.1.1.%d", i)))
 		}
 	})
-	withAPI(t, document, opts, func(a *api) {
+	withEachAlgorithm(t, document, opts, func(a *api) {
 		for i, want := range []string{"A", "A", "D", "D", "D"} {
 			a.expect("behind a proxy", want, from("10.0.0.2", fmt.Sprintf("1.1.1.%d, 203.0.113.5", i)))
 		}
@@ -121,7 +41,7 @@ func TestForgedAddressesBuyNothing(t *testing.T) {
 }
 
 func TestOneIPv6HostIsOneCaller(t *testing.T) {
-	withAPI(t, "rules: [{id: r, keyBy: ip, limit: 3, window: 1m}]", nil, func(a *api) {
+	withEachAlgorithm(t, "rules: [{id: r, keyBy: ip, limit: 3, window: 1m}]", nil, func(a *api) {
 		for i, want := range []string{"A", "A", "A", "D", "D", "D"} {
 			a.expect("an address of the network", want, from(fmt.Sprintf("2001:db8:0:1::%d", i+1)))
 		}
@@ -144,7 +64,7 @@ func TestStrangeKeysAreKeys(t *testing.T) {
 		}
 		return r
 	}
-	withAPI(t, document, nil, func(a *api) {
+	withEachAlgorithm(t, document, nil, func(a *api) {
 		long := strings.Repeat("k", 64<<10)
 		for _, key := range []string{"a b", "a,b", "a\tb", "ключ", "{x}", "}{", "%00", long + "1", long + "2"} {
 			a.expect(fmt.Sprintf("%.20q", key), "AAD", with(key))
@@ -154,11 +74,11 @@ func TestStrangeKeysAreKeys(t *testing.T) {
 		a.expect("empty: the rule skips who has no key", "AAAA", with(""))
 		a.expect("absent", "AAAA", with())
 	})
-	withAPI(t, strings.Replace(document, "limit", "missing: shared, limit", 1), nil, func(a *api) {
+	withEachAlgorithm(t, strings.Replace(document, "limit", "missing: shared, limit", 1), nil, func(a *api) {
 		a.expect("absent, sharing", "AA", with())
 		a.expect("empty, sharing", "D", with(""))
 	})
-	withAPI(t, strings.Replace(document, "limit", "missing: deny, limit", 1), nil, func(a *api) {
+	withEachAlgorithm(t, strings.Replace(document, "limit", "missing: deny, limit", 1), nil, func(a *api) {
 		w := a.send(with())
 		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "" {
 			t.Errorf("a caller without the key that a rule demands: status %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
@@ -168,7 +88,7 @@ func TestStrangeKeysAreKeys(t *testing.T) {
 
 func TestSpellingsOfAPathShareItsLimit(t *testing.T) {
 	const document = "rules: [{id: r, scope: /api/login, pathCase: insensitive, limit: 3, window: 1m}]"
-	withAPI(t, document, nil, func(a *api) {
+	withEachAlgorithm(t, document, nil, func(a *api) {
 		a.expect("as written", "AAA", get("/api/login"))
 		for _, path := range []string{
 			"/api//login", "/api/login/", "/api/./login", "/api/x/../login", "/api/%6Cogin", "/api/login?x=1", "/API/login",
@@ -183,35 +103,44 @@ func TestSpellingsOfAPathShareItsLimit(t *testing.T) {
 func TestWhoWaitsAsToldIsServed(t *testing.T) {
 	for _, document := range []string{
 		"rules: [{id: r, limit: 3, window: 1s, burst: 1}]",
-		"rules: [{id: r, limit: 5, window: 1m}]",
-		"rules: [{id: r, limit: 1, window: 1m}]",
+		"rules: [{id: r, algorithm: leaky_bucket, limit: 3, window: 1s, burst: 1}]",
 		"rules: [{id: r, limit: 7, window: 1100ms, burst: 2}]",
 	} {
-		withAPI(t, document, nil, func(a *api) {
-			refused := 0
-			for range 40 {
-				w := a.send(get("/v1/x"))
-				if w.Code == http.StatusOK {
-					continue
-				}
-				refused++
-				after, err := strconv.Atoi(w.Header().Get("Retry-After"))
-				if err != nil || after < 1 {
-					a.t.Fatalf("%s: Retry-After %q", document, w.Header().Get("Retry-After"))
-				}
-				time.Sleep(time.Duration(after) * time.Second)
-				a.expect(document+", after waiting", "A", get("/v1/x"))
-			}
-			if refused == 0 {
-				a.t.Errorf("%s: nobody was refused", document)
-			}
-		})
+		withAPI(t, document, nil, waitAsTold)
+	}
+	for _, document := range []string{
+		"rules: [{id: r, limit: 5, window: 1m}]",
+		"rules: [{id: r, limit: 1, window: 1m}]",
+		"rules: [{id: r, limit: 7, window: 1100ms}]",
+	} {
+		withEachAlgorithm(t, document, nil, waitAsTold)
+	}
+}
+
+// waitAsTold sends 40 requests, and waits when it is told to.
+func waitAsTold(a *api) {
+	refused := 0
+	for range 40 {
+		w := a.send(get("/v1/x"))
+		if w == nil || w.Code == http.StatusOK {
+			continue
+		}
+		refused++
+		after, err := strconv.Atoi(w.Header().Get("Retry-After"))
+		if err != nil || after < 1 {
+			a.t.Fatalf("Retry-After %q", w.Header().Get("Retry-After"))
+		}
+		time.Sleep(time.Duration(after) * time.Second)
+		a.expect("after waiting", "A", get("/v1/x"))
+	}
+	if refused == 0 {
+		a.t.Error("nobody was refused")
 	}
 }
 
 func TestPreflightsLeaveTheLimitToRequests(t *testing.T) {
 	const app = "https://app.example.com"
-	withAPI(t, "rules: [{id: r, limit: 40, window: 1m}]", []Option{WithCORS(app)}, func(a *api) {
+	withEachAlgorithm(t, "rules: [{id: r, limit: 40, window: 1m}]", []Option{WithCORS(app)}, func(a *api) {
 		preflight := httptest.NewRequest(http.MethodOptions, "/v1/x", http.NoBody)
 		preflight.Header.Set("Origin", app)
 		preflight.Header.Set("Access-Control-Request-Method", "GET")

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
-	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -14,21 +13,23 @@ import (
 type central struct {
 	set *rule.Set
 
-	mu  sync.Mutex
-	tat map[string]rate.Time
+	mu       sync.Mutex
+	counters map[string]*counter
 }
 
-func newCentral(set *rule.Set) *central { return &central{set: set, tat: map[string]rate.Time{}} }
+func newCentral(set *rule.Set) *central { return &central{set: set, counters: map[string]*counter{}} }
 
 func (c *central) Rules() *rule.Set { return c.set }
 
+// Refund is for those who leave while they are held, whom only tests of the real limiter have.
+func (c *central) Refund(leaseway.Decision) { panic("nobody leaves this one") }
+
 // spend is what a request would take from one counter.
 type spend struct {
-	rule   *rule.Rule
-	ledger string
-	bucket rate.Bucket
-	quota  rule.Quota
-	status rule.KeyStatus
+	rule    *rule.Rule
+	quota   rule.Quota
+	status  rule.KeyStatus
+	counter *counter
 }
 
 func (c *central) Decide(_ context.Context, req leaseway.Request) leaseway.Decision {
@@ -36,13 +37,10 @@ func (c *central) Decide(_ context.Context, req leaseway.Request) leaseway.Decis
 	defer c.mu.Unlock()
 	now := time.Now().UnixMicro()
 	spends := c.spends(&req)
-	if len(spends) == 0 {
-		return leaseway.Decision{Allowed: true}
-	}
 	d := leaseway.Decision{Allowed: true}
 	for i := range spends {
 		// The most severe wins: a refusal, and of several the longest.
-		if one := c.look(&spends[i], now); i == 0 || d.Allowed && !one.Allowed || !one.Allowed && one.RetryAfter > d.RetryAfter {
+		if one := spends[i].look(now); i == 0 || d.Allowed && !one.Allowed || !one.Allowed && one.RetryAfter > d.RetryAfter {
 			d = one
 		}
 	}
@@ -50,10 +48,10 @@ func (c *central) Decide(_ context.Context, req leaseway.Request) leaseway.Decis
 		return d
 	}
 	for _, s := range spends {
-		c.tat[s.ledger], _ = s.bucket.Take(now, c.tat[s.ledger], 1)
+		d.Delay = max(d.Delay, time.Duration(s.counter.take(now))*time.Microsecond)
 		if s.rule.ID == d.Rule {
-			d.Remaining = s.bucket.Avail(now, c.tat[s.ledger])
-			d.Reset = time.Duration(s.bucket.Full(now, c.tat[s.ledger])) * time.Microsecond
+			d.Remaining = s.counter.avail(now)
+			d.Reset = time.Duration(s.counter.reset(now)) * time.Microsecond
 		}
 	}
 	return d
@@ -66,17 +64,17 @@ func (c *central) spends(req *leaseway.Request) []spend {
 		if status == rule.KeySkip {
 			continue
 		}
-		s := spend{rule: m.Rule, quota: m.Rule.Quota(key), ledger: m.Rule.ID + "\x00" + string(key), status: status}
-		if !m.Rule.Block {
-			s.bucket, _ = rate.NewBucket(s.quota.Limit, s.quota.Window.Microseconds(), s.quota.Burst)
+		name := m.Rule.ID + "\x00" + string(key)
+		if c.counters[name] == nil {
+			c.counters[name] = newCounter(m.Rule, m.Rule.Quota(key))
 		}
-		spends = append(spends, s)
+		spends = append(spends, spend{rule: m.Rule, quota: m.Rule.Quota(key), status: status, counter: c.counters[name]})
 	}
 	return spends
 }
 
 // look says what one counter makes of a request of cost 1, and takes nothing.
-func (c *central) look(s *spend, now int64) leaseway.Decision {
+func (s *spend) look(now int64) leaseway.Decision {
 	d := leaseway.Decision{
 		Origin: leaseway.OriginStore, Rule: s.rule.ID, Limit: s.quota.Burst, Quota: s.quota.Limit, Window: s.quota.Window,
 	}
@@ -88,11 +86,10 @@ func (c *central) look(s *spend, now int64) leaseway.Decision {
 		d.Reason, d.Limit = leaseway.ReasonBlocked, 0
 		return d
 	}
-	tat := c.tat[s.ledger]
-	d.Remaining = s.bucket.Avail(now, tat)
-	d.Reset = time.Duration(s.bucket.Full(now, tat)) * time.Microsecond
+	d.Remaining = s.counter.avail(now)
+	d.Reset = time.Duration(s.counter.reset(now)) * time.Microsecond
 	if d.Allowed = d.Remaining > 0; !d.Allowed {
-		d.Reason, d.RetryAfter = leaseway.ReasonOverLimit, time.Duration(s.bucket.Wait(now, tat, 1))*time.Microsecond
+		d.Reason, d.RetryAfter = leaseway.ReasonOverLimit, time.Duration(s.counter.wait(now))*time.Microsecond
 	}
 	return d
 }

@@ -21,7 +21,7 @@ const (
 // setFields puts the decision into h. It is on the way of every request, so the values cost two allocations in all: one
 // text that they are cut from, and one array that h points into. The array is the response's own, since handlers may
 // write to what they find in a header.
-func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64) {
+func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, headers Headers) {
 	p := m.policies.of(d)
 	hasReset := d.Allowed || d.Reset > 0
 
@@ -34,21 +34,21 @@ func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64) 
 		text = strconv.AppendInt(append(text, ";t="...), seconds, 10)
 	}
 	rateLimitTo := len(text)
-	if hasReset && m.config.headers != HeadersIETF {
+	if hasReset && headers != HeadersIETF {
 		text = strconv.AppendInt(text, ceilUnix(time.Now().Add(d.Reset)), 10)
 	}
 
 	all := string(text)
 	values := &[...]string{p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]}
 	// A capacity of one each: Header.Add copies instead of writing over the neighbour.
-	if m.config.headers != HeadersIETF {
+	if headers != HeadersIETF {
 		h[fieldLimit] = values[0:1:1]
 		h[fieldRemaining] = values[1:2:2]
 		if hasReset {
 			h[fieldReset] = values[2:3:3]
 		}
 	}
-	if m.config.headers != HeadersLegacy {
+	if headers != HeadersLegacy {
 		h[fieldPolicy] = values[3:4:4]
 		h[fieldRateLimit] = values[4:5:5]
 	}

@@ -88,6 +88,35 @@ func TestHeadersChoosesTheFields(t *testing.T) {
 	}
 }
 
+// A fleet's document says it for all; a server that is unlike the rest says it itself.
+func TestHeadersOfTheDocument(t *testing.T) {
+	const rules = "rules: [{id: r, limit: 1, window: 1s}]"
+	for _, c := range []struct {
+		document string
+		opts     []Option
+		want     []string
+	}{
+		{rules, nil, []string{"Ratelimit", "X-Ratelimit-Limit"}},
+		{rules + "\nheaders: both", nil, []string{"Ratelimit", "X-Ratelimit-Limit"}},
+		{rules + "\nheaders: ietf", nil, []string{"Ratelimit"}},
+		{rules + "\nheaders: legacy", nil, []string{"X-Ratelimit-Limit"}},
+		{rules + "\nheaders: none", nil, nil},
+		{rules + "\nheaders: none", []Option{WithHeaders(HeadersIETF)}, []string{"Ratelimit"}},
+		{rules + "\nheaders: ietf", []Option{WithHeaders(HeadersBoth)}, []string{"Ratelimit", "X-Ratelimit-Limit"}},
+	} {
+		w := serve(newMiddleware(&verdict{decision: allowed(), set: mustParse(t, c.document)}, c.opts), get("/"))
+		var got []string
+		for _, name := range []string{"Ratelimit", "X-Ratelimit-Limit"} {
+			if w.Header()[name] != nil {
+				got = append(got, name)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s, %d options: fields %v, want %v", c.document, len(c.opts), got, c.want)
+		}
+	}
+}
+
 func TestNoFieldsWithoutARule(t *testing.T) {
 	w := serve(newMiddleware(&verdict{decision: leaseway.Decision{Allowed: true}}, nil), get("/"))
 	if len(w.Header()) != 0 {

@@ -3,14 +3,17 @@
 //
 //	request ──▶ exempt path or CORS preflight? ──yes──────────────────────────────▶ next handler
 //	                     │ no                                                           ▲
-//	                     ▼                                                              │ allowed, or the limiter panicked
+//	                     ▼                                                              │
 //	            attributes: client address, user, API key, method, host, path           │
 //	                     │                                                              │
-//	                     ▼                                                              │
-//	              Limiter.Decide ──▶ rate-limit header fields ──────────────────────────┤
-//	                                                                                    │ refused
-//	                                                                                    ▼
-//	                                                         429, 503 or 400 with Retry-After and a problem document
+//	                     ▼                                                              │ or the limiter panicked
+//	              Limiter.Decide ──allowed──▶ hold for its delay ──▶ rate-limit fields ─┘
+//	                     │ refused                   │ nobody waits any more
+//	                     ▼                           ▼
+//	             rate-limit fields              Limiter.Refund
+//	                     │
+//	                     ▼
+//	       429, 503 or 400 with Retry-After and a problem document
 //
 // The ResponseWriter goes to the next handler as it came, so that flushing, hijacking, sendfile and
 // [http.ResponseController] work as they do without the middleware. Its neighbours are the SDK below, which decides, and
@@ -30,6 +33,7 @@ import (
 // decider is what the middleware needs of a Limiter.
 type decider interface {
 	Decide(ctx context.Context, req leaseway.Request) leaseway.Decision
+	Refund(d leaseway.Decision)
 	Rules() *rule.Set
 }
 
@@ -62,6 +66,10 @@ func newMiddleware(limiter decider, opts []Option) *Middleware {
 
 // Handler returns a handler that passes to next what the rules allow, and answers the rest itself. As a method value it is
 // the func(http.Handler) http.Handler that routers take: router.Use(middleware.Handler).
+//
+// What a leaky bucket delays is held until its turn, for the burst's time at most (burst × window/limit), so servers need a
+// WriteTimeout that is longer. Who goes away meanwhile gets its tokens back, and next is not called. That is seen as soon
+// as net/http sees it: over HTTP/1, not before the request's body was read.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.isFree(r) {
@@ -69,11 +77,14 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 			return
 		}
 		// The next handler runs outside of decide, so that its panics stay its own.
-		if d, wait := m.decide(w.Header(), r); !d.Allowed {
+		switch d, wait, wanted := m.decide(w.Header(), r); {
+		case !wanted:
+			leave(w)
+		case !d.Allowed:
 			m.refuse(w, r, refusal{decision: d, retryAfterSec: wait})
-			return
+		default:
+			next.ServeHTTP(w, r)
 		}
-		next.ServeHTTP(w, r)
 	})
 }
 
@@ -85,17 +96,32 @@ func (m *Middleware) isFree(r *http.Request) bool {
 	return slices.Contains(m.config.exempt, r.URL.Path) || r.Method == http.MethodOptions && isPreflight(r.Header)
 }
 
-// decide returns the decision and the seconds of Retry-After, 0 for none, and puts the decision into the fields of h. After
-// a panic before the decision the request is served: a bug in the limiter must not become an outage of the API.
-func (m *Middleware) decide(h http.Header, r *http.Request) (d leaseway.Decision, wait int64) {
-	d.Allowed = true
+// decide returns the decision, the seconds of Retry-After, 0 for none, and whether anybody still waits for the answer. It puts
+// the decision into the fields of h. After a panic the request is served: a bug in the limiter must not become an outage
+// of the API.
+func (m *Middleware) decide(h http.Header, r *http.Request) (d leaseway.Decision, wait int64, wanted bool) {
+	d.Allowed, wanted = true, true
 	defer m.panics.recover(r)
-	d = m.limiter.Decide(r.Context(), m.request(r))
-	if !d.Allowed {
+	set := m.limiter.Rules()
+	d = m.limiter.Decide(r.Context(), m.request(r, set))
+	switch {
+	case !d.Allowed:
 		wait = m.retryAfterSec(&d)
+	case d.Delay > 0:
+		if wanted = m.hold(r.Context(), &d); !wanted {
+			return d, 0, false
+		}
 	}
-	if d.Matched() && m.config.headers != HeadersNone {
-		m.setFields(h, &d, wait)
+	if headers := m.headers(set); d.Matched() && headers != HeadersNone {
+		m.setFields(h, &d, wait, headers)
 	}
-	return d, wait
+	return d, wait, wanted
+}
+
+// headers is which fields a response carries: what the option says, else the document, else all.
+func (m *Middleware) headers(set *rule.Set) Headers {
+	if m.config.headers == "" && set != nil {
+		return set.Headers
+	}
+	return m.config.headers
 }

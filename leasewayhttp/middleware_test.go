@@ -24,6 +24,7 @@ type verdict struct {
 	decision leaseway.Decision
 	set      *rule.Set
 	asked    int
+	refunds  int
 	last     leaseway.Request
 }
 
@@ -35,10 +36,14 @@ func (v *verdict) Decide(_ context.Context, req leaseway.Request) leaseway.Decis
 
 func (v *verdict) Rules() *rule.Set { return v.set }
 
+func (v *verdict) Refund(leaseway.Decision) { v.refunds++ }
+
 // broken panics, as a bug would make it.
 type broken struct{ inRules bool }
 
 func (b broken) Decide(context.Context, leaseway.Request) leaseway.Decision { panic("a bug in Decide") }
+
+func (b broken) Refund(leaseway.Decision) { panic("a bug in Refund") }
 
 func (b broken) Rules() *rule.Set {
 	if b.inRules {
@@ -327,6 +332,8 @@ func TestCallersAtOnce(t *testing.T) {
 type echo struct{}
 
 func (echo) Rules() *rule.Set { return nil }
+
+func (echo) Refund(leaseway.Decision) {}
 
 func (echo) Decide(_ context.Context, req leaseway.Request) leaseway.Decision {
 	limit, err := strconv.ParseInt(req.Host, 10, 64)

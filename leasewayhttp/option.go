@@ -14,24 +14,25 @@ import (
 // Option configures a Middleware. Each says what is done without it.
 type Option interface{ apply(c *config) }
 
-// Headers says which rate-limit fields a response carries. Retry-After is not one of them: every refusal that waiting can
-// mend carries it.
-type Headers uint8
+// Headers says which rate-limit fields a response carries, in the words of the rule document. Retry-After is not one of them:
+// every refusal that waiting can mend carries it.
+type Headers = rule.Headers
 
+// What WithHeaders takes.
 const (
 	// HeadersBoth sends the fields of HeadersIETF and of HeadersLegacy.
-	HeadersBoth Headers = iota
+	HeadersBoth = rule.HeadersBoth
 	// HeadersIETF sends RateLimit-Policy and RateLimit, of draft-ietf-httpapi-ratelimit-headers.
-	HeadersIETF
+	HeadersIETF = rule.HeadersIETF
 	// HeadersLegacy sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (seconds since the Unix epoch).
-	HeadersLegacy
+	HeadersLegacy = rule.HeadersLegacy
 	// HeadersNone sends none.
-	HeadersNone
+	HeadersNone = rule.HeadersNone
 )
 
 type config struct {
 	trusted    []netip.Prefix
-	headers    Headers
+	headers    Headers // "" is what the rule document says
 	exempt     []string
 	identity   *rule.Identity
 	attributes func(r *http.Request, req *leaseway.Request)
@@ -54,7 +55,8 @@ func WithTrustedProxies(networks ...netip.Prefix) Option {
 	return optionFunc(func(c *config) { c.trusted = networks })
 }
 
-// WithHeaders says which rate-limit fields responses carry. The default is HeadersBoth.
+// WithHeaders says which rate-limit fields responses carry. The default is what the rules in force say under headers,
+// which is HeadersBoth unless their owner wrote something else.
 func WithHeaders(headers Headers) Option {
 	return optionFunc(func(c *config) { c.headers = headers })
 }
