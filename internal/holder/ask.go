@@ -23,6 +23,8 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		l.expire(now)
 	}
 
+	l.begin(now)
+
 	if now >= l.ended.until {
 		l.ended = ended{}
 	}
@@ -46,7 +48,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 
 	spent = max(spent, l.Spent())
 	ask := ledger.Ask{
-		Holder: need.Holder, Seq: need.Seq, Lease: l.id,
+		Holder: need.Holder, Seq: need.Seq, Lease: l.named(),
 		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes, Needs: need.Needs,
 		RaiseTo: spent + balance + l.reserved.Load(),
 		Keep:    l.debt < l.acked,
@@ -69,6 +71,17 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	l.sent = sent{seq: need.Seq, at: now, spent: spent, ended: l.ended.id}
 
 	return ask
+}
+
+// named returns the lease that an ask names. Between the end of one window, as
+// the fastest clock has it, and the start of the next, as the slowest has it, that
+// is the one leased ahead, if there is one.
+func (l *Lease) named() uint64 {
+	if l.id == 0 && l.next.granted > 0 {
+		return l.next.id
+	}
+
+	return l.id
 }
 
 // want updates the demand and returns the balance to ask for.
@@ -121,12 +134,18 @@ func (l *Lease) strike(n int64) bool {
 // Hear takes in the answer to the ask on its way. It reports false for one that
 // is not awaited, or that came when nothing can be done with it any more.
 func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
-	if l.sent.seq == 0 || a.Seq != l.sent.seq || a.Status != ledger.OK || a.Terms.Bucket.Burst == 0 {
+	if l.sent.seq == 0 || a.Seq != l.sent.seq || a.Ahead != l.sent.ahead || a.Status != ledger.OK || a.Terms.Bucket.Burst == 0 {
 		return false
 	}
 
 	sent := l.sent
 	l.sent.seq = 0
+
+	if sent.ahead {
+		l.hearAhead(now, a)
+
+		return true
+	}
 
 	if sent.ended == l.ended.id {
 		l.ended = ended{}
@@ -138,6 +157,10 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		l.end()
 		l.id = a.Lease
 		sent.spent = 0
+
+		if a.Lease == l.next.id {
+			l.next = next{} // its window has begun
+		}
 	} else {
 		l.mark.answered()
 	}

@@ -65,6 +65,7 @@ type Lease struct {
 	acked   int64 // D that the ledger confirmed
 	past    int64 // spent of leases that ended
 	ended   ended
+	next    next
 	told    int64 // the largest S that an ask of this lease reported
 	credit  bool  // an ask that named this lease asked for a refund, and no answer came yet
 }
@@ -75,6 +76,7 @@ type sent struct {
 	at    int64
 	spent int64
 	ended uint64
+	ahead bool
 }
 
 // ended is a lease that ended with its sliding window, whose final S the ledger
@@ -121,6 +123,7 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) {
 		l.expire(now)
 	}
 
+	l.begin(now)
 	l.mark.turn(l, ticks)
 	l.mark.tick, l.mark.first, l.mark.open = tick, l.Spent(), true
 	l.tick.Store(tick)

@@ -284,6 +284,15 @@ func (m *model) ask(i int, p *process, local int64) {
 		need.Takes = []int64{1 + m.c.pick("take", m.bucket.Burst)}
 	}
 
+	if m.c.pick("ahead", 4) == 0 {
+		if _, ok := p.lease.WantsAhead(0); ok {
+			m.asks = append(m.asks, message{to: i, inc: p.incarnation, ask: p.lease.AskAhead(local, need)})
+			m.logf("%d asks ahead", p.incarnation)
+
+			return
+		}
+	}
+
 	ask := p.lease.Ask(local, holder.Exact{}, need)
 	m.logf("%d asks %+v", p.incarnation, ask)
 	m.asks = append(m.asks, message{to: i, inc: p.incarnation, ask: ask})
@@ -302,6 +311,7 @@ func (m *model) carryAsk() error {
 		m.asks = append(m.asks[:i], m.asks[i+1:]...)
 	}
 
+	m.now++ // a store takes its time, so that no two openings of a lease are of one microsecond
 	m.roll()
 
 	before := m.ledger.TAT

@@ -26,7 +26,7 @@ func (s *State) adopt(terms Terms) (stale bool) {
 		// Another way of counting begins with what was used under the last one.
 		s.roll()
 		used := min(old.Bucket.Burst-s.Avail(), terms.Bucket.Burst)
-		s.TAT, s.Window, s.Log, s.Old = rate.Time{}, rate.Window{}, nil, nil
+		s.TAT, s.Window, s.Log, s.Old, s.Ahead = rate.Time{}, rate.Window{}, nil, nil, Ahead{}
 		s.Terms = terms
 		s.roll()
 		s.consume(used)
@@ -59,9 +59,11 @@ func (s *State) roll() {
 			}
 
 			s.Leases = s.Leases[:0]
+			s.Window = w
+			s.begin(w.Start)
 		}
 
-		s.Window = w
+		s.Window.Start, s.Window.Prev = w.Start, w.Prev
 	case s.Terms.Algorithm == rate.SlidingLog:
 		s.Log = s.Terms.log().Prune(s.Log, s.Now)
 	}

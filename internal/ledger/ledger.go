@@ -41,6 +41,7 @@ type State struct {
 	Terms  Terms            // what it was last charged under
 	Leases []Lease          // live ones, in no order; in a window only those of the present one
 	Old    []Lease          // of a sliding window: those of the one before, until their final S is told
+	Ahead  Ahead            // of a fixed window: what is leased of the next one
 }
 
 // Lease is what one holder incarnation has of a ledger. Granted and Spent are
@@ -68,6 +69,10 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	stale := s.adopt(terms)
 	s.roll()
 	s.final(ask)
+
+	if ask.Ahead {
+		return s.ahead(ask)
+	}
 
 	i := s.find(ask.Holder)
 	if i >= 0 && ask.Seq <= s.Leases[i].Seq {
@@ -136,6 +141,10 @@ func (s *State) observe(now int64) {
 
 		for i := range s.Old {
 			s.Old[i].Exp += back
+		}
+
+		if s.Ahead.Start != 0 {
+			s.Ahead.Start = s.Terms.span(now).End
 		}
 
 		for i := range s.Leases {

@@ -31,6 +31,15 @@ func (t *Terms) span(now int64) rate.Span {
 	}
 }
 
+// After returns the length of the window after the present one, µs.
+func (t *Terms) After() int64 {
+	if c := t.Calendar; c.End != 0 {
+		return c.Next - c.End
+	}
+
+	return t.Length
+}
+
 func (t *Terms) sliding() rate.Sliding {
 	return rate.Sliding{Limit: t.Bucket.Burst, Length: max(1, t.Length)}
 }
@@ -69,6 +78,7 @@ type Ask struct {
 	RaiseTo    int64   // the total up to which it wants G, Needs included; below G it is a return
 	Ended      uint64  // a lease that ended with its window, 0 for none
 	EndedSpent int64   // its final S: the rest was not spent
+	Ahead      bool    // it is about the next window: RaiseTo tokens of it, and nothing else
 	Keep       bool    // keep the lease's record although nothing is left on it
 }
 
@@ -89,6 +99,7 @@ const (
 type Answer struct {
 	Status Status
 	Stale  bool   // the terms offered were older than those the ledger keeps; Terms has the newer
+	Ahead  bool   // it is about the next window, which begins when Window.Left is over
 	Seq    uint64 // of the ask
 	Lease  uint64 // 0: the holder has none now
 	Taken  uint64 // bit i: take i was given

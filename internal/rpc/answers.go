@@ -36,7 +36,7 @@ func encodeAnswers(batch *ledger.Batch, answers *ledger.Answers) *leasewayv1.Ans
 
 		a := &from.Answer
 		if a.Status == ledger.Superseded {
-			to.Superseded = true
+			to.Superseded, to.Ahead = true, a.Ahead
 
 			continue
 		}
@@ -56,7 +56,7 @@ func encodeAnswers(batch *ledger.Batch, answers *ledger.Answers) *leasewayv1.Ans
 		to.LevelUs, to.LevelFrac = a.Level.Micros, a.Level.Frac
 		to.Others, to.Holders, to.AskAgainUs, to.Short = a.Others, a.Holders, a.AskAgain, a.Short
 		to.TtlUs, to.LeftUs, to.Used, to.Prev = a.TTL, a.Window.Left, a.Window.Used, a.Window.Prev
-		to.Refused, to.WaitUs = a.Window.Refused, a.Window.Wait
+		to.Refused, to.WaitUs, to.Ahead = a.Window.Refused, a.Window.Wait, a.Ahead
 	}
 
 	return msg
@@ -108,7 +108,7 @@ func decodeKey(msg *leasewayv1.Answer, from *leasewayv1.KeyAnswer, to *ledger.Ke
 	}
 
 	if from.GetSuperseded() {
-		to.Answer.Status = ledger.Superseded
+		to.Answer.Status, to.Answer.Ahead = ledger.Superseded, from.GetAhead()
 
 		return true
 	}
@@ -118,7 +118,7 @@ func decodeKey(msg *leasewayv1.Answer, from *leasewayv1.KeyAnswer, to *ledger.Ke
 	}
 
 	to.Answer = ledger.Answer{
-		Stale: from.GetStale(), Lease: from.GetLease(), Taken: from.GetTaken(),
+		Ahead: from.GetAhead(), Stale: from.GetStale(), Lease: from.GetLease(), Taken: from.GetTaken(),
 		Granted: from.GetGranted(), Spent: from.GetSpent(), Debt: from.GetDebt(),
 		Level:  rate.Time{Micros: from.GetLevelUs(), Frac: from.GetLevelFrac()},
 		Others: from.GetOthers(), Holders: from.GetHolders(), AskAgain: from.GetAskAgainUs(), Short: from.GetShort(),

@@ -23,9 +23,22 @@ var ErrUnknownRule = errors.New("rpc: no rule has that id")
 // Decider decides single requests for callers that hold no lease.
 type Decider interface {
 	// Check decides by all rules that match the request.
-	Check(ctx context.Context, req *rule.Request) Verdict
-	// CheckRule decides by one rule; cost is in tokens, 0 only looks. The error is ErrUnknownRule.
-	CheckRule(ctx context.Context, ruleID, key string, cost int64) (Verdict, error)
+	Check(ctx context.Context, q Question) Verdict
+	// CheckRule decides by one rule. The error is ErrUnknownRule.
+	CheckRule(ctx context.Context, q RuleQuestion) (Verdict, error)
+}
+
+// Question is what Check is asked.
+type Question struct {
+	Request   rule.Request
+	PassDelay bool // the caller holds the request for as long as Verdict.Delay says
+}
+
+// RuleQuestion is what CheckRule is asked.
+type RuleQuestion struct {
+	Rule, Key string
+	Cost      int64 // tokens; 0 only looks
+	PassDelay bool  // as in Question
 }
 
 // Verdict is the decision for one request.
@@ -37,6 +50,7 @@ type Verdict struct {
 	Remaining  int64         // tokens left
 	RetryAfter time.Duration // until the same request can pass; 0 when waiting does not help
 	Reset      time.Duration // until the capacity is whole again
+	Delay      time.Duration // for which the caller is to hold an allowed request
 }
 
 // checkHandler is CheckService in front of a Decider.
@@ -53,7 +67,9 @@ func (h checkHandler) Check(ctx context.Context, msg *leasewayv1.CheckRequest) (
 		return nil, fault.status()
 	}
 
-	return &leasewayv1.CheckResponse{Decision: encodeVerdict(h.decider.Check(ctx, req))}, nil
+	verdict := h.decider.Check(ctx, Question{Request: *req, PassDelay: msg.GetPassDelay()})
+
+	return &leasewayv1.CheckResponse{Decision: encodeVerdict(verdict)}, nil
 }
 
 // CheckRule decides by one rule, for a key that the caller made.
@@ -72,7 +88,9 @@ func (h checkHandler) CheckRule(ctx context.Context, msg *leasewayv1.CheckRuleRe
 		return nil, badCost(cost).status()
 	}
 
-	verdict, err := h.decider.CheckRule(ctx, msg.GetRule(), string(msg.GetKey()), cost)
+	verdict, err := h.decider.CheckRule(ctx, RuleQuestion{
+		Rule: msg.GetRule(), Key: string(msg.GetKey()), Cost: cost, PassDelay: msg.GetPassDelay(),
+	})
 	if errors.Is(err, ErrUnknownRule) {
 		return nil, because(codes.NotFound, reasonUnknownRule, fmt.Sprintf("no rule has the id %q", msg.GetRule()))
 	}
@@ -128,8 +146,14 @@ func encodeVerdict(v Verdict) *leasewayv1.Decision {
 	return &leasewayv1.Decision{
 		Allowed: v.Allowed, Reason: v.Reason, Rule: v.Rule, Limit: v.Limit, Remaining: v.Remaining,
 		RetryAfterSec: wholeSeconds(v.RetryAfter), ResetSec: wholeSeconds(v.Reset),
+		DelayMs: wholeMillis(v.Delay),
 	}
 }
 
 // wholeSeconds rounds up: who comes back when told is never early.
 func wholeSeconds(d time.Duration) int64 { return int64((max(0, d) + time.Second - 1) / time.Second) }
+
+// wholeMillis rounds up, so that nothing is let out before its turn.
+func wholeMillis(d time.Duration) int64 {
+	return int64((max(0, d) + time.Millisecond - 1) / time.Millisecond)
+}

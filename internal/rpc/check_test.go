@@ -26,22 +26,17 @@ type verdicts struct {
 	fails error
 }
 
-type ruleQuestion struct {
-	rule, key string
-	cost      int64
-}
-
-func (v verdicts) Check(_ context.Context, req *rule.Request) Verdict {
+func (v verdicts) Check(_ context.Context, q Question) Verdict {
 	if v.asked != nil {
-		v.asked <- *req
+		v.asked <- q
 	}
 
 	return v.says
 }
 
-func (v verdicts) CheckRule(_ context.Context, ruleID, key string, cost int64) (Verdict, error) {
+func (v verdicts) CheckRule(_ context.Context, q RuleQuestion) (Verdict, error) {
 	if v.asked != nil {
-		v.asked <- ruleQuestion{ruleID, key, cost}
+		v.asked <- q
 	}
 
 	return v.says, v.fails
@@ -49,28 +44,28 @@ func (v verdicts) CheckRule(_ context.Context, ruleID, key string, cost int64) (
 
 func TestCheckAsksWithAllThatIsKnown(t *testing.T) {
 	v := verdicts{asked: make(chan any, 1), says: Verdict{
-		Reason: "over_limit", Rule: "r", Limit: 9, Remaining: 2, RetryAfter: time.Second + 1, Reset: 3 * time.Second,
+		Reason: "over_limit", Rule: "r", Limit: 9, Remaining: 2, RetryAfter: time.Second + 1, Reset: 3 * time.Second, Delay: 5*time.Millisecond + 1,
 	}}
 	api := leasewayv1.NewCheckServiceClient(raw(t, serve(t, ServerConfig{Decider: v})))
 
 	resp, err := api.Check(t.Context(), &leasewayv1.CheckRequest{
 		User: "u", Apikey: "k", Ip: "2001:db8::1", Method: "GET", Host: "h", Path: "/p", Cost: proto.Int64(3),
 		Headers:     []*leasewayv1.Header{{Name: "x-a", Value: "1"}, {Name: "X-A", Value: "2"}},
-		Descriptors: map[string]string{"d": "e"},
+		Descriptors: map[string]string{"d": "e"}, PassDelay: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	want := rule.Request{
+	want := Question{PassDelay: true, Request: rule.Request{
 		User: "u", APIKey: "k", IP: netip.MustParseAddr("2001:db8::1"), Method: "GET", Host: "h", Path: "/p", Cost: 3,
 		Headers: map[string][]string{"X-A": {"1", "2"}}, Descriptors: map[string]string{"d": "e"},
-	}
-	if got := (<-v.asked).(rule.Request); !reflect.DeepEqual(got, want) {
+	}}
+	if got := (<-v.asked).(Question); !reflect.DeepEqual(got, want) {
 		t.Errorf("asked %+v, want %+v", got, want)
 	}
 
-	decision := &leasewayv1.Decision{Reason: "over_limit", Rule: "r", Limit: 9, Remaining: 2, RetryAfterSec: 2, ResetSec: 3}
+	decision := &leasewayv1.Decision{Reason: "over_limit", Rule: "r", Limit: 9, Remaining: 2, RetryAfterSec: 2, ResetSec: 3, DelayMs: 6}
 	if got := resp.GetDecision(); !proto.Equal(got, decision) {
 		t.Errorf("decision %v, want %v", got, decision)
 	}
@@ -101,7 +96,7 @@ func TestCostsOfAQuestion(t *testing.T) {
 			all = <-v.asked
 		}
 
-		_, errOfOne := api.CheckRule(t.Context(), &leasewayv1.CheckRuleRequest{Rule: "r", Key: []byte{0xff}, Cost: c.cost})
+		_, errOfOne := api.CheckRule(t.Context(), &leasewayv1.CheckRuleRequest{Rule: "r", Key: []byte{0xff}, Cost: c.cost, PassDelay: c.peek})
 		if errOfOne == nil {
 			ofOne = <-v.asked
 		}
@@ -120,11 +115,11 @@ func TestCostsOfAQuestion(t *testing.T) {
 			t.Fatal(err, errOfOne)
 		}
 
-		if got := all.(rule.Request); got.Cost != c.all || got.Peek != c.peek {
+		if got := all.(Question).Request; got.Cost != c.all || got.Peek != c.peek {
 			t.Errorf("Check asked for cost %d, peek %v; want %d, %v", got.Cost, got.Peek, c.all, c.peek)
 		}
 
-		if want := (ruleQuestion{"r", "\xff", c.ofOne}); ofOne != want {
+		if want := (RuleQuestion{Rule: "r", Key: "\xff", Cost: c.ofOne, PassDelay: c.peek}); ofOne != want {
 			t.Errorf("CheckRule asked %v, want %v", ofOne, want)
 		}
 	}

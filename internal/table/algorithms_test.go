@@ -237,3 +237,38 @@ rules:
 		t.Errorf("%d left in the leaky bucket, want 2 and 2 that leaked", n)
 	}
 }
+
+// A busy key's lease of the next window is there when that begins: nobody has to ask in the moment in which it turns.
+func TestTheNextWindowIsLeasedAhead(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 2, "rules: [{id: r, keyBy: user, algorithm: fixed_window, limit: 10000, window: 1s}]")
+	edge := r.now + sec
+
+	for r.now < edge-5*ms {
+		r.times(0, "r", "k", 5)
+		r.times(1, "r", "k", 5)
+		r.wait(5 * ms)
+	}
+
+	r.to(edge)
+
+	for i, h := range r.holders {
+		calls := h.gate.calls
+		if out := r.take(i, "r", "k", 1); out.Kind != table.Allowed || out.Origin != table.FromLease || h.gate.calls != calls {
+			t.Errorf("holder %d: the first request of the window: %+v, after %d calls", i, out, h.gate.calls-calls)
+		}
+	}
+
+	// And together they still get no more than the limit in that window.
+	passed := 2
+	for range 30 {
+		passed += r.times(0, "r", "k", 300) + r.times(1, "r", "k", 300)
+
+		r.wait(30 * ms)
+	}
+
+	if passed != 10_000 {
+		t.Errorf("%d passed in the window, want 10,000", passed)
+	}
+}

@@ -33,6 +33,8 @@ type Entry struct {
 	won     int64     // when the store last gave it a take
 	used    int64     // when a request last came to the slow path
 	downTo  int64     // until then its store does not answer
+	lead    int64     // how long before the end of its window it asks for the next one, µs
+	ahead   bool      // its next ask is for the next window
 	missed  bool      // the last ask got no answer
 	leaving bool      // its rule is gone: give everything back
 	gone    bool      // it is in no table any more

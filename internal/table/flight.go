@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,10 @@ const (
 	// A call may take longer than a request waits for it: a late answer still refills.
 	callDeadlines  = 5
 	minCallTimeout = 100 * time.Millisecond
+
+	// A lease of the next window is asked for this long before it begins, µs.
+	leadLeast  = 20_000
+	leadSpread = 200_000
 )
 
 // queue holds the entries that the next calls are for.
@@ -270,6 +275,15 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 
 	t := e.rule.table
 	e.refresh()
+
+	if e.ahead && len(e.waiting) == 0 && !c.back && !e.leaving {
+		e.ahead = false
+		e.asks++
+		e.rule.counts.asks.Add(1)
+
+		return e.AskAhead(now, holder.Need{Seq: seq, Holder: t.holder}), true
+	}
+
 	takes, needs := e.board(c)
 	e.fold()
 	e.asks++
@@ -293,7 +307,13 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	}
 
 	e.missed, e.downTo = false, 0
+
+	if a.Answer.Ahead {
+		return len(e.waiting) > 0
+	}
+
 	e.saw(now, &a.Answer)
+	e.lead = leadLeast + rand.Int64N(leadSpread)
 	e.scatter(now, &a.Answer)
 
 	if a.Answer.Taken != 0 {

@@ -306,5 +306,5 @@ func (e *Entry) refund(c Charge, now int64) (ask bool) {
 
 	e.used = now
 
-	return e.Lease.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
+	return e.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
 }

@@ -111,17 +111,31 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 		e.turn(now) // ends the lease
 	}
 
+	begins := e.Begins()
+	if begins != 0 && now >= begins {
+		e.turn(now) // begins the next
+
+		begins = 0
+	}
+
 	e.fold()
 
 	refresh := e.Refresh()
+	early, ahead := e.WantsAhead(e.lead)
 	_, flying := e.Asked()
 	till, denied := e.Denied(now, 1)
 
 	switch {
 	case flying || len(e.waiting) > 0:
 		return now + busyAgain, false
+	case ahead && now >= early && !e.leaving:
+		e.ahead = true
+
+		return now + busyAgain, true
+	case ahead && early < refresh && now < refresh && !e.leaving:
+		return early, false
 	case refresh != 0 && now < refresh && !e.leaving:
-		return refresh, false
+		return sooner(refresh, begins), false
 	case refresh != 0 || e.Owes():
 		if down, probe := e.rule.table.out.ask(now); down && !probe {
 			return now + oweAgain, false
@@ -129,6 +143,8 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 
 		return now + busyAgain, true
 	case e.leaving:
+	case begins != 0:
+		return begins, false
 	case denied:
 		return till, false
 	case now < e.used+idleAfter:
@@ -138,6 +154,15 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	e.leave()
 
 	return 0, false
+}
+
+// sooner returns the earlier of a and b, of which b may be 0 for never.
+func sooner(a, b int64) int64 {
+	if b == 0 {
+		return a
+	}
+
+	return min(a, b)
 }
 
 // leave takes e out of the table; under its lock.

@@ -264,7 +264,9 @@ type KeyAsk struct {
 	// A lease that ended with its sliding window; 0 for none.
 	Ended uint64 `protobuf:"varint,12,opt,name=ended,proto3" json:"ended,omitempty"`
 	// Tokens spent of it, finally: the rest is not counted any more.
-	EndedSpent    int64 `protobuf:"varint,13,opt,name=ended_spent,json=endedSpent,proto3" json:"ended_spent,omitempty"`
+	EndedSpent int64 `protobuf:"varint,13,opt,name=ended_spent,json=endedSpent,proto3" json:"ended_spent,omitempty"`
+	// The ask is about the next window: raise_to tokens of it, and nothing else.
+	Ahead         bool `protobuf:"varint,14,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +390,13 @@ func (x *KeyAsk) GetEndedSpent() int64 {
 		return x.EndedSpent
 	}
 	return 0
+}
+
+func (x *KeyAsk) GetAhead() bool {
+	if x != nil {
+		return x.Ahead
+	}
+	return false
 }
 
 // AcquireResponse carries the answer to a batch.
@@ -788,7 +797,10 @@ type KeyAnswer struct {
 	// Of a window or log: microseconds until the first cost that was refused can pass; -1 for never.
 	WaitUs int64 `protobuf:"zigzag64,20,opt,name=wait_us,json=waitUs,proto3" json:"wait_us,omitempty"`
 	// Of a window or log: the first cost that was refused, in tokens; 0 for none.
-	Refused       int64 `protobuf:"varint,21,opt,name=refused,proto3" json:"refused,omitempty"`
+	Refused int64 `protobuf:"varint,21,opt,name=refused,proto3" json:"refused,omitempty"`
+	// The answer is about the next window, which begins when left_us is over,
+	// counted from when the holder hears this.
+	Ahead         bool `protobuf:"varint,22,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -970,6 +982,13 @@ func (x *KeyAnswer) GetRefused() int64 {
 	return 0
 }
 
+func (x *KeyAnswer) GetAhead() bool {
+	if x != nil {
+		return x.Ahead
+	}
+	return false
+}
+
 // WatchRulesRequest begins a watch.
 type WatchRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1145,7 +1164,7 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
 	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12'\n" +
-	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xb6\x02\n" +
+	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xcc\x02\n" +
 	"\x06KeyAsk\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1162,7 +1181,8 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x05needs\x18\v \x03(\x03R\x05needs\x12\x14\n" +
 	"\x05ended\x18\f \x01(\x04R\x05ended\x12\x1f\n" +
 	"\vended_spent\x18\r \x01(\x03R\n" +
-	"endedSpent\"D\n" +
+	"endedSpent\x12\x14\n" +
+	"\x05ahead\x18\x0e \x01(\bR\x05ahead\"D\n" +
 	"\x0fAcquireResponse\x121\n" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"S\n" +
 	"\bEnvelope\x12\x12\n" +
@@ -1189,7 +1209,7 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x11calendar_start_us\x18\t \x01(\x03R\x0fcalendarStartUs\x12&\n" +
 	"\x0fcalendar_end_us\x18\n" +
 	" \x01(\x03R\rcalendarEndUs\x12(\n" +
-	"\x10calendar_next_us\x18\v \x01(\x03R\x0ecalendarNextUs\"\xa0\x04\n" +
+	"\x10calendar_next_us\x18\v \x01(\x03R\x0ecalendarNextUs\"\xb6\x04\n" +
 	"\tKeyAnswer\x12(\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x14.leaseway.v1.KeyCodeR\x04code\x12\x14\n" +
 	"\x05terms\x18\x02 \x01(\rR\x05terms\x12\x1e\n" +
@@ -1216,7 +1236,8 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04used\x18\x12 \x01(\x03R\x04used\x12\x12\n" +
 	"\x04prev\x18\x13 \x01(\x03R\x04prev\x12\x17\n" +
 	"\await_us\x18\x14 \x01(\x12R\x06waitUs\x12\x18\n" +
-	"\arefused\x18\x15 \x01(\x03R\arefused\"d\n" +
+	"\arefused\x18\x15 \x01(\x03R\arefused\x12\x14\n" +
+	"\x05ahead\x18\x16 \x01(\bR\x05ahead\"d\n" +
 	"\x11WatchRulesRequest\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\x06R\x06holder\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12#\n" +

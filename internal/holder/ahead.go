@@ -1,0 +1,73 @@
+package holder
+
+import (
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// next is a lease of a fixed window that has not begun.
+type next struct {
+	id      uint64 // 0: none
+	granted int64
+	from    int64 // when its window has surely begun
+	until   int64
+	end     int64 // of its window: told late rather than early
+}
+
+// WantsAhead returns when to ask for the next window, and whether it is worth
+// it: for a fixed window of which a lease is held, with no such ask made yet. lead
+// is how long before the window's end, drawn by the caller so that holders differ.
+func (l *Lease) WantsAhead(lead int64) (at int64, ok bool) {
+	h := &l.heard
+	if h.terms.Algorithm != rate.FixedWindow || l.id == 0 || l.next.id != 0 || l.demand.want == 0 {
+		return 0, false
+	}
+
+	return h.end - lead, true
+}
+
+// Begins returns when a lease of the next window may be spent from, 0 without one.
+func (l *Lease) Begins() int64 { return l.next.from }
+
+// AskAhead builds the ask for the next window, and remembers it as the one on its way.
+func (l *Lease) AskAhead(now int64, need Need) ledger.Ask {
+	l.sent = sent{seq: need.Seq, at: now, spent: l.told, ahead: true}
+
+	return ledger.Ask{
+		Holder: need.Holder, Seq: need.Seq, Ahead: true, RaiseTo: l.demand.want, DebtAcked: l.acked,
+	}
+}
+
+// hearAhead takes in a lease of the next window. It may be spent from when that
+// window has begun by the slowest reckoning, until its TTL ends by the fastest.
+func (l *Lease) hearAhead(now int64, a *ledger.Answer) {
+	from := now + a.Window.Left
+	l.next = next{id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + a.TTL, end: from + a.Terms.After()}
+
+	if a.Lease == 0 || a.Granted == 0 {
+		l.next = next{id: ^uint64(0), from: from} // none is to be had: do not ask again
+	}
+}
+
+// begin starts the lease of the window that has begun, if there is one.
+func (l *Lease) begin(now int64) {
+	n := l.next
+	if n.id == 0 || now < n.from {
+		return
+	}
+
+	l.next = next{}
+
+	if n.granted == 0 || now >= n.until {
+		return
+	}
+
+	l.expire(now)
+	l.id, l.granted, l.until = n.id, n.granted, n.until
+	l.balance.Store(n.granted)
+	l.low.Store(min(l.demand.low(), n.granted))
+	l.denyTill.Store(0)
+
+	l.heard.end = n.end
+	l.heard.window = ledger.Window{Used: n.granted}
+}
