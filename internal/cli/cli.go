@@ -75,7 +75,7 @@ func run(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, 
 
 // commands are what the program can do, in the order of its help.
 func commands() []*cobra.Command {
-	return []*cobra.Command{newServe(), newCheck(), newTest(), newDemo(), newDemoChild(), newDemoAPI(), newKeys(), newVersion()}
+	return []*cobra.Command{newServe(), newCheck(), newTest(), newDemo(), newDemoChild(), newDemoAPI(), newValidate(), newRules(), newKeys(), newVersion()}
 }
 
 func newRoot() *cobra.Command {
