@@ -16,12 +16,12 @@ type RuleAnswer struct {
 	Want    string `doc:"What the rule asks for in that part."                                  json:"want,omitempty"`
 	Got     string `doc:"What the request has there; missing for what it lacks."                json:"got,omitempty"`
 
-	Key      string `doc:"Whose budget is spent; of a secret key a hint."      json:"key,omitempty"`
-	Limit    int64  `doc:"Tokens a window, for this key."                      json:"limit,omitempty"`
-	Window   string `doc:"The window, such as 1m."                             json:"window,omitempty"`
-	Capacity int64  `doc:"Tokens at most: the burst, or a window's limit."     json:"capacity,omitempty"`
+	Key      string `doc:"Whose budget is spent; of a secret key a hint."         json:"key,omitempty"`
+	Limit    int64  `doc:"Tokens a window, for this key."                         json:"limit,omitempty"`
+	Window   string `doc:"The window, such as 1m."                                json:"window,omitempty"`
+	Capacity int64  `doc:"Tokens at most: the burst, or a window's limit."        json:"capacity,omitempty"`
 	Override bool   `doc:"Whether an override gives this key a limit of its own." json:"override,omitempty"`
-	Cost     int64  `doc:"Tokens that the request takes."                      json:"cost,omitempty"`
+	Cost     int64  `doc:"Tokens that the request takes."                         json:"cost,omitempty"`
 }
 
 // Explained is an answer with what each rule has to do with it.

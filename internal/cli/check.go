@@ -16,7 +16,7 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-const checkHelp = `Decide one request, and explain the decision: which rules apply and which do not and why, whose budget is spent, whether an
+const checkHelp = `Decide one request, and explain the decision: which rules apply, which do not and why, whose budget is spent, and whether an
 override gives that key a limit of its own.
 
 With --rules the request is decided under a rule document alone, with all budgets full. With --server it is decided by a
@@ -154,11 +154,11 @@ func (f *checkFlags) ask(ctx context.Context, q *question) (*check.Explained, er
 		return nil, err
 	}
 
-	limiter, err := leaseway.Embedded(set)
+	limiter, err := leaseway.Embedded(set) //nolint:contextcheck // it reads nothing
 	if err != nil {
 		return nil, err
 	}
-	defer limiter.Close(context.WithoutCancel(ctx)) //nolint:errcheck // its leases end with it
+	defer limiter.Close(context.WithoutCancel(ctx))
 
 	door := check.New(limiter)
 

@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -180,7 +179,7 @@ func readAtMost(path string, most int64) ([]byte, error) {
 
 	text, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err == nil && int64(len(text)) > most {
-		err = errors.New(path + " is too large: at most " + fmt.Sprint(most) + " bytes are read")
+		err = fmt.Errorf("%s is too large: at most %d bytes are read", path, most)
 	}
 
 	return text, err
