@@ -57,7 +57,11 @@ func load(name string, src []byte) (*yaml.Node, *Error) {
 	}
 	if err != nil {
 		line, message := syntaxError(err)
-		return nil, &Error{File: name, Line: line, Message: message, Fix: "correct the YAML or JSON around this line"}
+		fix := "correct the YAML or JSON around this line"
+		if strings.Contains(message, "cannot start any token") && bytes.Contains(src, []byte("\n\t")) {
+			fix = "indent with spaces: YAML takes no tabs there"
+		}
+		return nil, &Error{File: name, Line: line, Message: message, Fix: fix}
 	}
 	return root, nil
 }

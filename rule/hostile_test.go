@@ -84,6 +84,7 @@ func FuzzParse(f *testing.F) {
 		"rules:\n- &a {id: a, limit: 1, window: 1s}\n- {<<: *a, id: b, overrides: [{key: x, limit: 2}], keyBy: user}\n",
 		"rules: [{id: a, block: true, keyBy: header:x, normalize: [trim, nfc, casefold], overrides: [{key: \"\\x7f\\u2028\\ufeff\\x85\", limit: 1, window: 1s}]}]\n",
 		"rules: [{id: a, limit: 1, window: 1.5s, scope: {headers: {a: 1}, descriptors: {\"<<\": ~}, hosts: '*.a'}, cost: 'header:x', fallback: {limit: 1, windowSec: 1}}]",
+		"headers: none\nrules: [{id: a, algorithm: fixed_window, limit: 1, window: 1mo, timeZone: Asia/Tokyo, scope: //a/../b}, {id: b, block: true, scope: /**}]",
 		"identity: {apikey: [], user: {header: a}}\nrules: []\n---\n", "rules: [\x00]", "\ufeffrules: []", "rules:\r- a\r\n\u2028- b", "? [a]\n: {b: c}", "!!binary aGk=", "rules: !x [*y]",
 	} {
 		f.Add([]byte(seed))
@@ -98,6 +99,15 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("%d errors, that print as %q", len(errs), errs)
 			}
 			return
+		}
+		if again, warnings, err := Review("f", src); again == nil || err != nil {
+			t.Fatalf("Parse takes what Review refuses: %v", err)
+		} else {
+			for _, w := range warnings {
+				if strings.ContainsAny(w.String(), "\x1b\x00\r") || w.Fix == "" || w.Line == 0 {
+					t.Errorf("a warning prints as %q", w)
+				}
+			}
 		}
 		text := set.Marshal()
 		back, err := Parse("g", text)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/rate"
@@ -49,7 +50,8 @@ func (o *object) requireRate() {
 	if !o.has("limit") {
 		o.fail("has no limit", "write limit: and the tokens of one window")
 	}
-	if !o.has("window") && !o.has("windowSec") {
+	// The coming algorithm that has no window is refused already.
+	if !o.has("window") && !o.has("windowSec") && o.at("algorithm").node.Value != laterAlgorithm {
 		o.fail("has no window", "write window: 1m, or another span")
 	}
 }
@@ -85,15 +87,12 @@ func (o *object) burst() int64 {
 	if !ok {
 		return 0
 	}
-	n, ok := v.integer(math.MinInt64, math.MaxInt64)
-	switch {
-	case !ok:
-	case n < 1:
+	if n, err := strconv.ParseInt(v.node.Value, 10, 64); err == nil && n < 1 && v.node.ShortTag() == "!!int" {
 		v.fail(v.node.Value+" leaves no room for a request", "write a whole number from 1 on, or leave it out: then it is the limit")
-	default:
-		return n
+		return 0
 	}
-	return 0
+	n, _ := v.integer(1, math.MaxInt64)
+	return n
 }
 
 // window reads window or windowSec; 0 when there is neither, or an error.
@@ -130,7 +129,7 @@ func (o *object) countable(a Algorithm, q Quota) {
 	}
 	at := o.last("limit", "window", "windowSec", "burst")
 	if errors.Is(err, rate.ErrSpan) {
-		at.fail("the bucket is too large to be counted exactly: "+err.Error(),
+		at.fail(err.Error(),
 			"lower burst, shorten the window, or choose a limit that divides the window better, such as a round one")
 		return
 	}

@@ -44,7 +44,7 @@ func (v value) override(r *Rule) {
 	q := r.resolve(override)
 	switch {
 	case override == (Override{}):
-		if len(o.entries) < 2 {
+		if len(o.entries) < 2 && len(v.node.Content) < 4 { // a key that is not known has been reported
 			v.fail("changes nothing", "write a limit, a window, a burst or a lease")
 		}
 	case r.Block && (q.Limit == 0 || q.Window == 0):

@@ -97,14 +97,17 @@ func (o *object) switches(r *Rule) {
 	}
 }
 
+// laterAlgorithm is known, but not there yet.
+const laterAlgorithm = "concurrency"
+
 // algorithm reads one that this version has, and tells the coming one from a slip.
 func (o *object) algorithm() int {
 	v, ok := o.get("algorithm")
 	if !ok {
 		return int(TokenBucket)
 	}
-	if v.node.Value == "concurrency" {
-		v.fail("concurrency is not available in this version", "write "+strings.Join(algorithmWords(), ", "))
+	if v.node.Value == laterAlgorithm {
+		v.fail(laterAlgorithm+" is not available in this version", "write one of "+strings.Join(algorithmWords(), ", "))
 		return int(TokenBucket)
 	}
 	return v.choice(algorithmWords())

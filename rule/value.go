@@ -94,7 +94,11 @@ func (v value) choice(words []string) int {
 			return i
 		}
 	}
-	v.fail(quote(v.node.Value)+" is not one of "+strings.Join(words, ", "), suggest(v.node.Value, words))
+	fix := suggest(v.node.Value, words)
+	if strings.HasPrefix(fix, "known: ") {
+		fix = "write one of these" // which the message lists
+	}
+	v.fail(kindOf(v.node)+" is not one of "+strings.Join(words, ", "), fix)
 	return 0
 }
 
