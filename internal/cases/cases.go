@@ -70,6 +70,7 @@ type Expect struct {
 	// Of the last request's answer. RetryAfter and Reset are in whole seconds, rounded up.
 	Rule, Reason, ShadowDenied          *string
 	Limit, Remaining, RetryAfter, Reset *int64
+	Delay                               *int64 // µs for which a leaky bucket holds the request
 }
 
 // The bounds of a test.

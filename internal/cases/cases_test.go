@@ -95,7 +95,7 @@ tests:
   - name: wrong in every way
     steps:
       - {at: 0s, send: 3, user: a, expect: ADA}
-      - {at: 1s, send: 2, user: a, expect: {allowed: 2, denied: 0, rule: s, limit: 3, remaining: 1, retryAfter: 9, reset: 7, reason: blocked, shadowDenied: s}}
+      - {at: 1s, send: 2, user: a, expect: {allowed: 2, denied: 0, rule: s, limit: 3, remaining: 1, retryAfter: 9, reset: 7, reason: blocked, shadowDenied: s, delay: 1s}}
       - {at: 2s, send: 5, user: b, tolerance: 1, expect: {allowed: 4, denied: 1}}
       - {at: 2s, send: 5, user: c, tolerance: 1, expect: {allowed: 3, denied: 2}}
       - {at: 2s, send: 4, user: d, tolerance: 2, expect: DDDD}
@@ -118,6 +118,7 @@ tests:
 		"at 1s: remaining: expected 1, got 0",
 		"at 1s: retryAfter: expected 9, got 4",
 		"at 1s: reset: expected 7, got 9",
+		"at 1s: delay: expected 1s, got 0s",
 		"at 2s: allowed: expected 4 (give or take 1), got 2",
 		"at 2s: denied: expected 1 (give or take 1), got 3",
 		"at 2s: answers, from request 1 on: expected DDDD, got AADD",

@@ -36,6 +36,7 @@ type StepResult struct {
 	Remaining  int64  `json:"remaining"`
 	RetryAfter int64  `json:"retryAfter"`
 	Reset      int64  `json:"reset"`
+	Delay      string `json:"delay,omitempty"` // for which a leaky bucket holds the request
 }
 
 // Failure is one thing that a step expected and did not get.
@@ -91,6 +92,10 @@ func (o *outcome) result() StepResult {
 		Limit: o.last.Limit, Remaining: o.last.Remaining,
 		RetryAfter: retryAfter(&o.last), Reset: wholeSeconds(o.last.Reset),
 	}
+	if o.last.Delay > 0 {
+		s.Delay = o.last.Delay.String()
+	}
+
 	s.Denied = int64(o.step.Requests) - s.Allowed
 
 	if o.step.Requests <= shownLetters {
@@ -124,6 +129,10 @@ func (j *judgement) all() {
 	j.number("remaining", x.Remaining, j.step.Remaining)
 	j.number("retryAfter", x.RetryAfter, j.step.RetryAfter)
 	j.number("reset", x.Reset, j.step.Reset)
+
+	if x.Delay != nil && *x.Delay != j.last.Delay.Microseconds() {
+		j.fail("delay", (time.Duration(*x.Delay) * time.Microsecond).String(), j.last.Delay.String())
+	}
 }
 
 // letters compares request by request; a tolerance lets that many differ.

@@ -125,6 +125,10 @@ func (s StepResult) String() string {
 		text += ", " + s.Reason
 	}
 
+	if s.Delay != "" {
+		text += ", held for " + s.Delay
+	}
+
 	if s.RetryAfter > 0 {
 		text += ", retryAfter " + strconv.FormatInt(s.RetryAfter, 10)
 	}

@@ -220,7 +220,7 @@ func (s *Step) expect(v value, tolerance int64) {
 		return
 	}
 
-	e, ok := v.entries("allowed", "denied", "tolerance", "rule", "limit", "remaining", "retryAfter", "reset", "reason", "shadowDenied")
+	e, ok := v.entries("allowed", "denied", "tolerance", "rule", "limit", "remaining", "retryAfter", "reset", "reason", "shadowDenied", "delay")
 	if !ok {
 		return
 	}
@@ -237,6 +237,12 @@ func (s *Step) expect(v value, tolerance int64) {
 	x.Limit, x.Remaining = e.whole("limit"), e.whole("remaining")
 	x.RetryAfter, x.Reset = e.whole("retryAfter"), e.whole("reset")
 	x.Rule, x.ShadowDenied = e.text("rule"), e.text("shadowDenied")
+
+	if delay, found := e["delay"]; found {
+		if n, ok := delay.span(maxTime); ok {
+			x.Delay = &n
+		}
+	}
 
 	if x.Reason = e.text("reason"); x.Reason != nil && !isReason(*x.Reason) {
 		e["reason"].fail(quote(*x.Reason)+" is no reason", `"" or one of over_limit, cost_exceeds_limit, blocked, missing_key, unavailable`)

@@ -38,8 +38,8 @@ times, and those of one time in the order of the file; a step that takes long do
 decides one request after the other: while one waits for the coordinator the next ones wait too.
 
 In expect, allowed and denied count the requests of the step, give or take tolerance (with letters: as many may differ). The
-rest is about the last one's answer: rule, limit, remaining, reason, shadowDenied, and retryAfter and reset in seconds,
-rounded up, before jitter.
+rest is about the last one's answer: rule, limit, remaining, reason, shadowDenied, retryAfter and reset in seconds, rounded
+up, before jitter, and delay, the time for which a leaky bucket holds the request.
 
 The exit status is 0 if everything is as expected, 1 if not, and 2 if a file is wrong.`
 
