@@ -27,6 +27,9 @@ const (
 	ReasonMissingKey Reason = "missing_key"
 	// ReasonUnavailable: no coordinator answered and the rule says deny. HTTP 503.
 	ReasonUnavailable Reason = "unavailable"
+	// ReasonDelayed: a leaky bucket would hold the request for longer than
+	// whoever asked can. Only doors say it, never the SDK. HTTP 429.
+	ReasonDelayed Reason = "delayed"
 	// ReasonInvalid: the request itself is not one, such as a negative cost. HTTP 400.
 	ReasonInvalid Reason = "invalid"
 )

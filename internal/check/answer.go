@@ -16,6 +16,7 @@ type Answer struct {
 	RetryAfterSec int64  `doc:"Seconds until it can pass, rounded up; 0: now, or never."     json:"retryAfterSec"`
 	Limit         int64  `doc:"The capacity for this key, in tokens."                        json:"limit"`
 	ResetSec      int64  `doc:"Seconds until the capacity is whole again, rounded up."       json:"resetSec"`
+	DelayMs       int64  `doc:"Milliseconds to hold an allowed request first, rounded up."   json:"delayMs"`
 	Rule          string `doc:"The rule that the numbers speak of; empty when none matched." json:"rule"`
 	Reason        Reason `doc:"Why it was refused; empty when allowed within the limit."     json:"reason"`
 }
@@ -27,7 +28,7 @@ type Reason string
 func (Reason) Schema(huma.Registry) *huma.Schema {
 	reasons := []leaseway.Reason{
 		leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonCostExceedsLimit,
-		leaseway.ReasonBlocked, leaseway.ReasonMissingKey, leaseway.ReasonUnavailable,
+		leaseway.ReasonBlocked, leaseway.ReasonMissingKey, leaseway.ReasonUnavailable, leaseway.ReasonDelayed,
 	}
 
 	schema := &huma.Schema{Type: huma.TypeString}
@@ -43,19 +44,20 @@ func NewAnswer(d leaseway.Decision) Answer {
 	return Answer{
 		Allowed:       d.Allowed,
 		Remaining:     d.Remaining,
-		RetryAfterSec: wholeSeconds(d.RetryAfter),
+		RetryAfterSec: whole(d.RetryAfter, time.Second),
 		Limit:         d.Limit,
-		ResetSec:      wholeSeconds(d.Reset),
+		ResetSec:      whole(d.Reset, time.Second),
+		DelayMs:       whole(d.Delay, time.Millisecond),
 		Rule:          d.Rule,
 		Reason:        Reason(d.Reason),
 	}
 }
 
-// wholeSeconds rounds up, so that nobody comes back too early.
-func wholeSeconds(d time.Duration) int64 {
+// whole counts units in d, rounded up, so that nobody comes too early.
+func whole(d, unit time.Duration) int64 {
 	if d <= 0 {
 		return 0
 	}
 
-	return int64((d-1)/time.Second) + 1
+	return int64((d-1)/unit) + 1
 }

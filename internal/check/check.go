@@ -1,12 +1,15 @@
 // Package check is the door for services that ask before they act: "may this caller do that?", as one HTTP call with a JSON
 // body, whatever language the service is written in.
 //
-//	POST /v1/check                  {attributes, cost}  the rules are matched as for a real request
-//	POST /v1/rules/{ruleId}/check   {key, cost}         one rule, one key
+//	POST /v1/check                  {attributes, cost, passDelay}  the rules are matched as for a real request
+//	POST /v1/rules/{ruleId}/check   {key, cost, passDelay}         one rule, one key
 //	GET  /openapi.json              what the two calls take and give
 //
 // Both outcomes are answers to a question, so both have status 200; only a question that cannot be understood is an error,
 // in problem+json, which names the field. Every check charges the caller's budget unless its cost is 0, which only looks.
+//
+// A check cannot hold a request as the middleware does. The delay that a leaky bucket gives is part of the answer, up to
+// MaxDelay; what would wait for longer is refused, and charged nothing, unless the caller says that it passes delays on.
 //
 // Below it is the SDK: Check and CheckRule call the same Limiter as every other door, and the gRPC door calls them too.
 // Above it is internal/server, which decides who may call.
@@ -53,8 +56,8 @@ type Attributes struct {
 }
 
 // Check asks whether a request with these attributes may pass, under all rules that match it. A nil cost is the rules' own,
-// which is 1 token unless they say otherwise; 0 looks and charges nothing. The error is a *FieldError.
-func (d *Door) Check(ctx context.Context, attributes Attributes, cost *int64) (leaseway.Decision, error) {
+// which is 1 token unless they say otherwise; 0 looks and charges nothing. passDelay is as in Decide. The error is a *FieldError.
+func (d *Door) Check(ctx context.Context, attributes Attributes, cost *int64, passDelay bool) (leaseway.Decision, error) {
 	req, err := attributes.request()
 	if err != nil {
 		return leaseway.Decision{}, err
@@ -64,12 +67,12 @@ func (d *Door) Check(ctx context.Context, attributes Attributes, cost *int64) (l
 		return leaseway.Decision{}, err
 	}
 
-	return d.limiter.Decide(ctx, req), nil
+	return d.Decide(ctx, req, passDelay), nil
 }
 
-// CheckRule asks one rule whether key may spend cost tokens, with a nil or zero cost as in Check. The error is a *FieldError;
+// CheckRule asks one rule whether key may spend cost tokens, with cost and passDelay as in Check. The error is a *FieldError;
 // that of a rule which does not exist is Unknown.
-func (d *Door) CheckRule(ruleID, key string, cost *int64) (leaseway.Decision, error) {
+func (d *Door) CheckRule(ruleID, key string, cost *int64, passDelay bool) (leaseway.Decision, error) {
 	req := leaseway.Request{}
 	if err := setCost(&req, cost); err != nil {
 		return leaseway.Decision{}, err
@@ -91,11 +94,12 @@ func (d *Door) CheckRule(ruleID, key string, cost *int64) (leaseway.Decision, er
 		}
 	}
 
+	look := func() leaseway.Decision { return limit.Peek(canonical) }
 	if req.Peek {
-		return limit.Peek(canonical), nil
+		return d.looked(look(), passDelay), nil
 	}
 
-	return limit.TakeN(canonical, n), nil
+	return d.charged(limit.TakeN(canonical, n), passDelay, look), nil
 }
 
 // setCost puts a cost into req, and refuses what no request can cost.

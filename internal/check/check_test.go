@@ -31,10 +31,13 @@ rules:
 func newDoor(t *testing.T) http.Handler {
 	t.Helper()
 
-	set, err := rule.Parse("rules", []byte(rules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return newDoorFor(t, rules)
+}
+
+func newDoorFor(t *testing.T, document string) http.Handler {
+	t.Helper()
+
+	set := mustParse(t, document)
 
 	limiter, err := leaseway.Embedded(set)
 	if err != nil {
@@ -260,7 +263,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add(seed)
 	}
 
-	limiter, err := leaseway.Embedded(mustParse(f))
+	limiter, err := leaseway.Embedded(mustParse(f, rules))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -278,10 +281,10 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-func mustParse(tb testing.TB) *rule.Set {
+func mustParse(tb testing.TB, document string) *rule.Set {
 	tb.Helper()
 
-	set, err := rule.Parse("rules", []byte(rules))
+	set, err := rule.Parse("rules", []byte(document))
 	if err != nil {
 		tb.Fatal(err)
 	}

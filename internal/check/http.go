@@ -22,6 +22,7 @@ type checkInput struct {
 	Body struct {
 		Attributes Attributes `doc:"What is known about the request."                       json:"attributes"`
 		Cost       *int64     `doc:"Tokens to take; 0 only looks. Default: the rules' own." json:"cost,omitempty"`
+		PassDelay  bool       `doc:"The request is held for delayMs, however long it is."   json:"passDelay,omitempty"`
 		Explain    bool       `doc:"Say of every rule whether it applies, and why not."     json:"explain,omitempty"`
 	}
 }
@@ -32,6 +33,8 @@ type checkRuleInput struct {
 	Body struct {
 		Key  string `doc:"Whose budget to spend; a rule that counts globally ignores it." json:"key"`
 		Cost *int64 `doc:"Tokens to take; 0 only looks. Default: the rule's own."         json:"cost,omitempty"`
+
+		PassDelay bool `doc:"The request is held for delayMs, however long it is." json:"passDelay,omitempty"`
 	}
 }
 
@@ -57,13 +60,13 @@ func (d *Door) Register(mux *http.ServeMux, version string) {
 
 	huma.Register(api, operation("check-rule", "/v1/rules/{ruleId}/check", "Ask one rule about one key"),
 		func(_ context.Context, in *checkRuleInput) (*checkOutput, error) {
-			return output(d.CheckRule(in.RuleID, in.Body.Key, in.Body.Cost)) //nolint:contextcheck // the SDK bounds it by its own deadline
+			return output(d.CheckRule(in.RuleID, in.Body.Key, in.Body.Cost, in.Body.PassDelay)) //nolint:contextcheck // the SDK bounds it by its own deadline
 		})
 }
 
 // explained answers a question, with the rules if they are asked for.
 func (d *Door) explained(ctx context.Context, in *checkInput) (*explainedOutput, error) {
-	plain, err := output(d.Check(ctx, in.Body.Attributes, in.Body.Cost))
+	plain, err := output(d.Check(ctx, in.Body.Attributes, in.Body.Cost, in.Body.PassDelay))
 	if err != nil {
 		return nil, err
 	}

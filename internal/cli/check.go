@@ -167,7 +167,7 @@ func (f *checkFlags) ask(ctx context.Context, q *question) (*check.Explained, er
 		return nil, asFlag(err)
 	}
 
-	decision, err := door.Check(ctx, q.Attributes, q.Cost)
+	decision, err := door.Check(ctx, q.Attributes, q.Cost, true)
 	if err != nil {
 		return nil, asFlag(err)
 	}

@@ -11,18 +11,17 @@ import (
 
 // decider is the gRPC door's view of the check door.
 type decider struct {
-	limiter *leaseway.Limiter
-	door    *check.Door
+	door *check.Door
 }
 
 // Check decides by all rules that match.
-func (d decider) Check(ctx context.Context, req *leaseway.Request) rpc.Verdict {
-	return verdict(d.limiter.Decide(ctx, *req))
+func (d decider) Check(ctx context.Context, q rpc.Question) rpc.Verdict {
+	return verdict(d.door.Decide(ctx, q.Request, q.PassDelay))
 }
 
 // CheckRule decides by one rule. A key that the rule cannot count by is refused as invalid.
-func (d decider) CheckRule(_ context.Context, ruleID, key string, cost int64) (rpc.Verdict, error) {
-	decision, err := d.door.CheckRule(ruleID, key, &cost) //nolint:contextcheck // the SDK bounds it by its own deadline
+func (d decider) CheckRule(_ context.Context, q rpc.RuleQuestion) (rpc.Verdict, error) {
+	decision, err := d.door.CheckRule(q.Rule, q.Key, &q.Cost, q.PassDelay) //nolint:contextcheck // the SDK bounds it by its own deadline
 
 	var field *check.FieldError
 
@@ -32,7 +31,7 @@ func (d decider) CheckRule(_ context.Context, ruleID, key string, cost int64) (r
 	case errors.As(err, &field) && field.Kind == check.Unknown:
 		return rpc.Verdict{}, rpc.ErrUnknownRule
 	case field != nil:
-		return rpc.Verdict{Rule: ruleID, Reason: string(leaseway.ReasonInvalid)}, nil //nolint:nilerr // the caller is told so
+		return rpc.Verdict{Rule: q.Rule, Reason: string(leaseway.ReasonInvalid)}, nil //nolint:nilerr // the caller is told so
 	default:
 		return rpc.Verdict{}, err
 	}
@@ -41,6 +40,6 @@ func (d decider) CheckRule(_ context.Context, ruleID, key string, cost int64) (r
 func verdict(d leaseway.Decision) rpc.Verdict {
 	return rpc.Verdict{
 		Allowed: d.Allowed, Reason: string(d.Reason), Rule: d.Rule, Limit: d.Limit, Remaining: d.Remaining,
-		RetryAfter: d.RetryAfter, Reset: d.Reset,
+		RetryAfter: d.RetryAfter, Reset: d.Reset, Delay: d.Delay,
 	}
 }

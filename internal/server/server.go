@@ -160,7 +160,7 @@ func (s *server) openDoors() {
 	door := check.New(s.engine.limiter)
 	s.ready = s.engine.readiness()
 
-	config := rpc.ServerConfig{Signer: s.engine.signer, Decider: decider{limiter: s.engine.limiter, door: door}, Logger: s.log}
+	config := rpc.ServerConfig{Signer: s.engine.signer, Decider: decider{door: door}, Logger: s.log}
 	if s.engine.coordinator != nil {
 		config.Coordinator = s.engine.coordinator
 	}

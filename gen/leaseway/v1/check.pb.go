@@ -44,7 +44,10 @@ type CheckRequest struct {
 	Descriptors map[string]string `protobuf:"bytes,8,rep,name=descriptors,proto3" json:"descriptors,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Tokens that the request takes, at most 2^40. Left out: what the rule says.
 	// 0: look, and charge nothing.
-	Cost          *int64 `protobuf:"varint,9,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	Cost *int64 `protobuf:"varint,9,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	// The caller holds the request for whatever delay_ms says. Left out: what
+	// would have to wait for more than 20 ms is refused, and charged nothing.
+	PassDelay     bool `protobuf:"varint,10,opt,name=pass_delay,json=passDelay,proto3" json:"pass_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,6 +143,13 @@ func (x *CheckRequest) GetCost() int64 {
 		return *x.Cost
 	}
 	return 0
+}
+
+func (x *CheckRequest) GetPassDelay() bool {
+	if x != nil {
+		return x.PassDelay
+	}
+	return false
 }
 
 // Header is one HTTP header line.
@@ -251,7 +261,9 @@ type CheckRuleRequest struct {
 	// The key whose budget is spent, any bytes, at most 64 KiB.
 	Key []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// Tokens that the request takes, at most 2^40. Left out: 1. 0: look, and charge nothing.
-	Cost          *int64 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	Cost *int64 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	// As in CheckRequest.
+	PassDelay     bool `protobuf:"varint,4,opt,name=pass_delay,json=passDelay,proto3" json:"pass_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +319,13 @@ func (x *CheckRuleRequest) GetCost() int64 {
 	return 0
 }
 
+func (x *CheckRuleRequest) GetPassDelay() bool {
+	if x != nil {
+		return x.PassDelay
+	}
+	return false
+}
+
 // CheckRuleResponse carries the decision.
 type CheckRuleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -358,8 +377,8 @@ type Decision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the request may pass.
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// Why not: over_limit, cost_exceeds_limit, blocked, missing_key, unavailable or
-	// invalid. Empty when it is within every rule that matched.
+	// Why not: over_limit, cost_exceeds_limit, blocked, missing_key, unavailable,
+	// delayed or invalid. Empty when it is within every rule that matched.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Id of the rule that the answer speaks of; empty when none matched.
 	Rule string `protobuf:"bytes,3,opt,name=rule,proto3" json:"rule,omitempty"`
@@ -371,7 +390,10 @@ type Decision struct {
 	// pass, or when waiting does not help.
 	RetryAfterSec int64 `protobuf:"varint,6,opt,name=retry_after_sec,json=retryAfterSec,proto3" json:"retry_after_sec,omitempty"`
 	// Whole seconds, rounded up, until the capacity is whole again.
-	ResetSec      int64 `protobuf:"varint,7,opt,name=reset_sec,json=resetSec,proto3" json:"reset_sec,omitempty"`
+	ResetSec int64 `protobuf:"varint,7,opt,name=reset_sec,json=resetSec,proto3" json:"reset_sec,omitempty"`
+	// Milliseconds, rounded up, for which a request that may pass is to be held
+	// back first: a leaky bucket lets them out evenly. 0 on a refusal.
+	DelayMs       int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -455,11 +477,18 @@ func (x *Decision) GetResetSec() int64 {
 	return 0
 }
 
+func (x *Decision) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
+}
+
 var File_leaseway_v1_check_proto protoreflect.FileDescriptor
 
 const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\n" +
-	"\x17leaseway/v1/check.proto\x12\vleaseway.v1\"\xe9\x02\n" +
+	"\x17leaseway/v1/check.proto\x12\vleaseway.v1\"\x88\x03\n" +
 	"\fCheckRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
 	"\x06apikey\x18\x02 \x01(\tR\x06apikey\x12\x0e\n" +
@@ -469,7 +498,10 @@ const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\x04path\x18\x06 \x01(\tR\x04path\x12-\n" +
 	"\aheaders\x18\a \x03(\v2\x13.leaseway.v1.HeaderR\aheaders\x12L\n" +
 	"\vdescriptors\x18\b \x03(\v2*.leaseway.v1.CheckRequest.DescriptorsEntryR\vdescriptors\x12\x17\n" +
-	"\x04cost\x18\t \x01(\x03H\x00R\x04cost\x88\x01\x01\x1a>\n" +
+	"\x04cost\x18\t \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"pass_delay\x18\n" +
+	" \x01(\bR\tpassDelay\x1a>\n" +
 	"\x10DescriptorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
@@ -478,14 +510,16 @@ const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"B\n" +
 	"\rCheckResponse\x121\n" +
-	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"Z\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"y\n" +
 	"\x10CheckRuleRequest\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x17\n" +
-	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01B\a\n" +
+	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"pass_delay\x18\x04 \x01(\bR\tpassDelayB\a\n" +
 	"\x05_cost\"F\n" +
 	"\x11CheckRuleResponse\x121\n" +
-	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"\xc9\x01\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"\xe4\x01\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
@@ -493,7 +527,8 @@ const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\x05limit\x18\x04 \x01(\x03R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x05 \x01(\x03R\tremaining\x12&\n" +
 	"\x0fretry_after_sec\x18\x06 \x01(\x03R\rretryAfterSec\x12\x1b\n" +
-	"\treset_sec\x18\a \x01(\x03R\bresetSec2\x9a\x01\n" +
+	"\treset_sec\x18\a \x01(\x03R\bresetSec\x12\x19\n" +
+	"\bdelay_ms\x18\b \x01(\x03R\adelayMs2\x9a\x01\n" +
 	"\fCheckService\x12>\n" +
 	"\x05Check\x12\x19.leaseway.v1.CheckRequest\x1a\x1a.leaseway.v1.CheckResponse\x12J\n" +
 	"\tCheckRule\x12\x1d.leaseway.v1.CheckRuleRequest\x1a\x1e.leaseway.v1.CheckRuleResponseB9Z7github.com/leaseway/leaseway/gen/leaseway/v1;leasewayv1b\x06proto3"

@@ -1,0 +1,70 @@
+package check
+
+import (
+	"context"
+	"time"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// MaxDelay is the longest delay that is passed on to a caller who did not say that it holds requests: one that is ignored
+// does little harm up to here, since networks delay as much.
+const MaxDelay = 20 * time.Millisecond
+
+// Decide decides a request whose attributes are known to be sound. With passDelay the caller holds an allowed request for
+// its Delay, whatever that is; without, one that would be held for more than MaxDelay is refused, as ReasonDelayed.
+func (d *Door) Decide(ctx context.Context, req leaseway.Request, passDelay bool) leaseway.Decision {
+	decision := d.limiter.Decide(ctx, req)
+	if req.Peek {
+		return d.looked(decision, passDelay)
+	}
+
+	return d.charged(decision, passDelay, func() leaseway.Decision {
+		req.Peek = true
+
+		return d.limiter.Decide(ctx, req)
+	})
+}
+
+// charged is the decision of a request that took tokens. If it is refused for its delay they are given back, and look says
+// what is left then.
+func (d *Door) charged(decision leaseway.Decision, passDelay bool, look func() leaseway.Decision) leaseway.Decision {
+	if !decision.Allowed || passDelay || decision.Delay <= MaxDelay {
+		return decision
+	}
+
+	d.limiter.Refund(decision)
+
+	return delayed(look(), decision.Delay)
+}
+
+// looked is the decision of a request that only looks, which must say what a real one would get. Nobody gave it a delay:
+// that is the time until all that is in the bucket has leaked.
+func (d *Door) looked(decision leaseway.Decision, passDelay bool) leaseway.Decision {
+	set := d.limiter.Rules()
+	if !decision.Allowed || set == nil {
+		return decision
+	}
+
+	r := set.Rule(decision.Rule)
+	if r == nil || r.Algorithm != rule.LeakyBucket {
+		return decision
+	}
+
+	if !passDelay && decision.Reset > MaxDelay {
+		return delayed(decision, decision.Reset)
+	}
+
+	decision.Delay = decision.Reset
+
+	return decision
+}
+
+// delayed turns a decision into the refusal of a request that would be held for delay.
+func delayed(decision leaseway.Decision, delay time.Duration) leaseway.Decision {
+	decision.Allowed, decision.Reason = false, leaseway.ReasonDelayed
+	decision.Delay, decision.RetryAfter = 0, delay-MaxDelay
+
+	return decision
+}
