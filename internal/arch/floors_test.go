@@ -45,6 +45,7 @@ func floors() map[string]place {
 		"internal/server": {assembly, []string{anything}},
 		"internal/demo":   {assembly, []string{anything}},
 		"internal/cases":  {assembly, []string{anything}},
+		"internal/plots":  {assembly, []string{"internal/rate"}},
 
 		"leasewayhttp":       {doors, []string{root, "rule"}},
 		"internal/check":     {doors, []string{root, "rule"}},
