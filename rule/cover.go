@@ -17,11 +17,13 @@ func (d *decoder) reviewSet(set *Set) {
 			continue
 		}
 		for j, r := range set.Rules {
-			if pairs++; pairs > maxCovers {
+			pairs++
+			if pairs > maxCovers {
 				return
 			}
 			if i != j && r.Mode != Off && !r.Block && blocker.Scope.covers(&r.Scope) {
-				d.reviewed[j].doubt(fmt.Sprintf("is never asked: the rule %s at line %d refuses every request that it is about", quote(blocker.ID), d.reviewed[i].node.Line),
+				d.reviewed[j].doubt(fmt.Sprintf("is never asked: the rule %s at line %d refuses every request that it is about",
+					quote(blocker.ID), d.reviewed[i].node.Line),
 					"leave one of them out, or narrow the scope of the block")
 			}
 		}

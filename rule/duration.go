@@ -76,7 +76,10 @@ func scale(number, name string) (time.Duration, *durationError) {
 			"write days, such as 30d; only a rule with algorithm: fixed_window can say window: 1mo",
 		}
 	case span == 0:
-		return 0, &durationError{" has the unknown unit " + quote(strings.TrimSpace(name)), "the units are ms, s, m, h, d, w, right after the number"}
+		return 0, &durationError{
+			" has the unknown unit " + quote(strings.TrimSpace(name)),
+			"the units are ms, s, m, h, d, w, right after the number",
+		}
 	}
 	whole, fraction, _ := strings.Cut(number, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)

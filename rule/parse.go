@@ -67,7 +67,8 @@ func (d *decoder) document() *Set {
 			v.fail("is not available in this version", "leave it out")
 		}
 	}
-	set := &Set{Version: top.version(), Identity: defaultIdentity(), Headers: Headers(headersWords()[top.choice("headers", headersWords())])}
+	headers := headersWords()
+	set := &Set{Version: top.version(), Identity: defaultIdentity(), Headers: Headers(headers[top.choice("headers", headers)])}
 	if v, ok := top.get("identity"); ok {
 		set.Identity = v.identity()
 	}

@@ -30,7 +30,8 @@ func (o *object) ruleWindow(r *Rule) {
 		o.window() // says that two windows are one too many
 		return
 	case isMonth:
-		written.fail(monthWindow+" is a month of the calendar, which only a fixed_window has", "write algorithm: fixed_window, or days, such as 30d")
+		written.fail(monthWindow+" is a month of the calendar, which only a fixed_window has",
+			"write algorithm: fixed_window, or days, such as 30d")
 		o.withoutCalendar(r)
 		return
 	}

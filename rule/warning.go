@@ -1,6 +1,9 @@
 package rule
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Warning is one thing in a document that is allowed, and hardly meant. Its fields are those of an Error.
 type Warning Error
@@ -28,7 +31,8 @@ func Review(name string, src []byte) (*Set, []*Warning, error) {
 // doubt reports what is allowed and hardly meant, when that is asked for.
 func (v value) doubt(message, fix string) {
 	if d := v.d; d.reviewing && len(d.doubts) < maxErrors {
-		d.doubts = append(d.doubts, d.locate(&Error{File: d.file, Line: v.node.Line, Column: v.node.Column, Field: v.field, Message: message, Fix: fix}))
+		e := &Error{File: d.file, Line: v.node.Line, Column: v.node.Column, Field: v.field, Message: message, Fix: fix}
+		d.doubts = append(d.doubts, d.locate(e))
 	}
 }
 
@@ -49,10 +53,12 @@ func (o *object) review(r *Rule) {
 	o.reviewReach(r)
 	o.reviewUnused(r)
 	if !r.Block && r.Cost.Tokens > r.Burst {
-		o.at("cost").doubt("one request costs more than the rule ever admits, so that every request is refused", "lower the cost, or raise the "+capacityName(r))
+		o.at("cost").doubt("one request costs more than the rule ever admits, so that every request is refused",
+			"lower the cost, or raise the "+capacityName(r))
 	}
 	if r.Fallback != nil && r.Cost.Tokens > r.Fallback.Burst {
-		o.at("fallback").doubt("one request costs more than the fallback ever admits, so that an outage refuses every request", "raise the fallback's burst")
+		o.at("fallback").doubt("one request costs more than the fallback ever admits, so that an outage refuses every request",
+			"raise the fallback's burst")
 	}
 }
 
@@ -100,14 +106,7 @@ func (o *object) reviewUnused(r *Rule) {
 
 // keyHas says whether the key has a part of one of the kinds.
 func (r *Rule) keyHas(kinds ...KeyKind) bool {
-	for _, part := range r.KeyBy {
-		for _, kind := range kinds {
-			if part.Kind == kind {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.KeyBy, func(part KeyPart) bool { return slices.Contains(kinds, part.Kind) })
 }
 
 // capacityName is what the capacity of a rule is called in its document.
@@ -125,7 +124,8 @@ func (o *object) reviewOverride(r *Rule, q Quota) {
 		o.doubt("is what the rule says for every key", "leave the override out")
 	}
 	if r.Cost.Tokens > q.Burst && r.Cost.Tokens <= own.Burst {
-		o.doubt("one request costs more than this key is ever admitted, so that every request of it is refused", "raise the "+capacityName(r))
+		o.doubt("one request costs more than this key is ever admitted, so that every request of it is refused",
+			"raise the "+capacityName(r))
 	}
 }
 

@@ -37,7 +37,8 @@ func newRulesInit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init --template NAME",
 		Short: "Print a commented rule document to start from",
-		Long: "Print a rule document with comments, to be changed: " + strings.Join(templateNames(), ", ") + ". Its first line lets editors\n" +
+		Long: "Print a rule document with comments, to be changed: " + strings.Join(templateNames(), ", ") + ".\n" +
+			"Its first line lets editors " +
 			"with the YAML language server complete and check it.",
 		Example: "  leaseway rules init --template public-api --out rules.yaml\n" +
 			"  leaseway validate rules.yaml",
@@ -94,21 +95,21 @@ func templateNames() []string {
 }
 
 // writeNew writes text into a file that does not exist yet, or without a path to the output.
-func writeNew(path string, stdout io.Writer, text string) error {
-	if path == "" {
+func writeNew(name string, stdout io.Writer, text string) error {
+	if name == "" {
 		_, err := io.WriteString(stdout, text)
 
 		return err
 	}
 
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // rules are no secret
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // rules are no secret
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists: choose another --out, or move it away", path)
+		return fmt.Errorf("%s exists: choose another --out, or move it away", name)
 	} else if err != nil {
 		return err
 	}
 
-	_, err = io.WriteString(file, text)
+	_, err = file.WriteString(text)
 
 	return errors.Join(err, file.Close())
 }

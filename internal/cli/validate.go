@@ -28,7 +28,7 @@ func newValidate() *cobra.Command {
 				return fmt.Errorf("%s needs a file (see %[1]s --help)", cmd.CommandPath())
 			}
 
-			if format != "text" && format != "json" {
+			if format != outputText && format != outputJSON {
 				return fmt.Errorf("-o %q is neither text nor json", format)
 			}
 
@@ -38,7 +38,7 @@ func newValidate() *cobra.Command {
 			return validateFiles(cmd, args, format)
 		}),
 	}
-	cmd.Flags().StringVarP(&format, "output", "o", "text", "`format`, text or json")
+	cmd.Flags().StringVarP(&format, "output", "o", outputText, "`format`, text or json")
 
 	return cmd
 }
@@ -97,8 +97,7 @@ func reviewFile(path string, stdin io.Reader) review {
 
 	set, warnings, err := rule.Review(path, text)
 
-	var errs rule.Errors
-	if errors.As(err, &errs) {
+	if errs, ok := errors.AsType[rule.Errors](err); ok {
 		for _, e := range errs {
 			r.Errors = append(r.Errors, finding{e.Line, e.Column, e.Field, e.Message, e.Fix, e.Error()})
 		}
@@ -121,7 +120,7 @@ func readDocument(path string, stdin io.Reader) ([]byte, error) {
 		return io.ReadAll(io.LimitReader(stdin, rule.MaxDocument+1))
 	}
 
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the file that the user names
 	if err != nil {
 		return nil, cause(err)
 	}
@@ -134,8 +133,7 @@ func readDocument(path string, stdin io.Reader) ([]byte, error) {
 
 // cause drops the path, which stands before it anyway.
 func cause(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err
 	}
 
@@ -143,7 +141,7 @@ func cause(err error) error {
 }
 
 func printReviews(w io.Writer, reviews []review, format string) error {
-	if format == "json" {
+	if format == outputJSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)

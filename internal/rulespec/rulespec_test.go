@@ -128,7 +128,7 @@ func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
 }
 
 // home is a document with one field of one map set, and what the rest of the document must be for it to be right.
-func home(path string, field, value string) string {
+func home(path, field, value string) string {
 	set := field + ": " + value
 	switch path {
 	case "":
@@ -159,20 +159,20 @@ func home(path string, field, value string) string {
 		}
 		set = map[string]string{"fallback": "fallback: {" + set + "}", "overrides": "keyBy: user, overrides: [{" + set + "}]"}[path]
 	}
-	rule := "id: a, " + set
+	lines := "id: a, " + set
 	if path != "" && field == "id" {
-		rule = set
+		lines = set
 	}
 	switch {
 	case path == "rules" && field == "algorithm":
-		rule += ", limit: 10000"
+		lines += ", limit: 10000"
 	case path != "rules" || field != "limit":
-		rule += ", limit: 1000000"
+		lines += ", limit: 1000000"
 	}
 	if path != "rules" || !strings.HasPrefix(field, "window") {
-		rule += ", window: 1s"
+		lines += ", window: 1s"
 	}
-	return "rules: [{" + rule + "}]"
+	return "rules: [{" + lines + "}]"
 }
 
 // eachField calls do for every field of the table, with the name of the map that it is in.

@@ -1,6 +1,10 @@
 package rulespec
 
-import "strconv"
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
 
 // The constructors of values give the type's name and its schema together, so that the page and the schema cannot disagree.
 
@@ -65,7 +69,10 @@ func oneOrMore(v Value) Value {
 
 // either is one value or another.
 func either(a, b Value) Value {
-	return Value{Type: a.Type + " or " + b.Type, Low: a.Low, High: a.High, Fields: append(a.Fields, b.Fields...), schema: object{"anyOf": list{a.schema, b.schema}}}
+	return Value{
+		Type: a.Type + " or " + b.Type, Low: a.Low, High: a.High, Fields: slices.Concat(a.Fields, b.Fields),
+		schema: object{"anyOf": list{a.schema, b.schema}},
+	}
 }
 
 // mapOf is a map with these keys and no others.
@@ -88,12 +95,8 @@ func named() Value {
 // with adds to a value's schema what its form alone does not say.
 func (v Value) with(more object) Value {
 	schema := object{}
-	for k, s := range v.schema {
-		schema[k] = s
-	}
-	for k, s := range more {
-		schema[k] = s
-	}
+	maps.Copy(schema, v.schema)
+	maps.Copy(schema, more)
 	v.schema = schema
 	return v
 }
