@@ -22,7 +22,8 @@ type Headers = rule.Headers
 const (
 	// HeadersBoth sends the fields of HeadersIETF and of HeadersLegacy.
 	HeadersBoth = rule.HeadersBoth
-	// HeadersIETF sends RateLimit-Policy and RateLimit, of draft-ietf-httpapi-ratelimit-headers.
+	// HeadersIETF sends RateLimit-Policy and RateLimit, of draft-ietf-httpapi-ratelimit-headers. The w of a window that is a
+	// day or month of a calendar is nominal, 24 hours or 30 days, so that a policy is the same all year; t is exact.
 	HeadersIETF = rule.HeadersIETF
 	// HeadersLegacy sends X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (seconds since the Unix epoch).
 	HeadersLegacy = rule.HeadersLegacy

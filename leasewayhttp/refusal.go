@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // Jitter is at most a tenth of the wait, and maxJitterSec.
@@ -20,6 +21,7 @@ const (
 type refusal struct {
 	decision      leaseway.Decision
 	retryAfterSec int64
+	monthly       bool // the window is a month of the calendar, whose length in the decision is nominal
 }
 
 // StatusCode is the status of the answer to a refused request: 429 for the caller's budget, 503 for the system's state,
@@ -76,9 +78,20 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 		return
 	}
 	// A problem always marshals, and a client that went away needs no body.
+	f.monthly = m.isMonthly(f.decision.Rule)
 	if body, err := json.Marshal(f.problem()); err == nil {
 		_, _ = w.Write(body)
 	}
+}
+
+// isMonthly says whether the windows of a rule are months; a decision only has their nominal length.
+func (m *Middleware) isMonthly(id string) bool {
+	set := m.limiter.Rules()
+	if set == nil {
+		return false
+	}
+	r := set.Rule(id)
+	return r != nil && r.Calendar == rule.CalendarMonth
 }
 
 // problem is the body of a refusal (RFC 9457). It names rules and never keys, some of which are secret.
@@ -162,14 +175,26 @@ func (f *refusal) appendOverLimit(text []byte) []byte {
 	d := &f.decision
 	text = append(text, " allows "...)
 	text = strconv.AppendInt(text, d.Quota, 10)
-	text = append(text, " requests "...)
-	text = appendEvery(text, d.Window)
+	text = append(text, " request"...)
+	if d.Quota != 1 {
+		text = append(text, 's')
+	}
+	text = append(text, ' ')
+	if f.monthly {
+		text = append(text, "a month"...)
+	} else {
+		text = appendEvery(text, d.Window)
+	}
 	if d.Limit != d.Quota {
 		text = append(text, ", and at most "...)
 		text = strconv.AppendInt(text, d.Limit, 10)
 		text = append(text, " at once"...)
 	}
-	text = append(text, ". They are used up. "...)
+	if d.Quota == 1 && d.Limit == 1 {
+		text = append(text, ". It is used up. "...)
+	} else {
+		text = append(text, ". They are used up. "...)
+	}
 	if f.retryAfterSec > 0 {
 		text = append(text, "Try again in "...)
 		text = append(appendWords(text, f.retryAfter()), ". "...)
