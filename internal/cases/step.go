@@ -220,7 +220,8 @@ func (s *Step) expect(v value, tolerance int64) {
 		return
 	}
 
-	e, ok := v.entries("allowed", "denied", "tolerance", "rule", "limit", "remaining", "retryAfter", "reset", "reason", "shadowDenied", "delay")
+	e, ok := v.entries("allowed", "denied", "tolerance",
+		"rule", "limit", "remaining", "retryAfter", "reset", "reason", "shadowDenied", "delay")
 	if !ok {
 		return
 	}

@@ -49,7 +49,7 @@ func newWorld(t *Test) (*world, error) {
 	w.release = append(w.release, store.Close)
 	w.book = coordinator.NewBook(date)
 
-	if w.coord, err = coordinator.New(coordinator.Config{Store: store, Book: w.book}); err != nil {
+	if w.coord, err = coordinator.New(coordinator.Config{Store: store, Book: w.book, Clock: date}); err != nil {
 		return nil, err
 	}
 
