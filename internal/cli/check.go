@@ -16,8 +16,8 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-const checkHelp = `Decide one request, and explain the decision: which rules apply, which do not and why, whose budget is spent, and whether an
-override gives that key a limit of its own.
+const checkHelp = `Decide one request, and explain the decision: which rules apply, which do not and why, whose budget is spent,
+and whether an override gives that key a limit of its own.
 
 With --rules the request is decided under a rule document alone, with all budgets full. With --server it is decided by a
 running server, and charged there: --cost 0 only looks.

@@ -13,7 +13,9 @@ func TestPresenceIsInTheTimeThatIsGiven(t *testing.T) {
 
 	now := time.Unix(1000, 0)
 
-	store, err := memory.New(memory.Config{Clock: func() int64 { return now.UnixMicro() }})
+	clock := func() time.Time { return now }
+
+	store, err := memory.New(memory.Config{Clock: func() int64 { return clock().UnixMicro() }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +25,7 @@ func TestPresenceIsInTheTimeThatIsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.InTime(func() time.Time { return now })
+	c.InTime(clock)
 
 	live := func(holder uint64) int64 {
 		t.Helper()

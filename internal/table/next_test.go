@@ -26,7 +26,8 @@ func TestNextIsWhenSomethingIsDue(t *testing.T) {
 		h.clock.Set(at)
 		h.Advance(at)
 
-		if jumps++; jumps > 100 {
+		jumps++
+		if jumps > 100 {
 			t.Fatalf("after %d jumps the key has not left", jumps)
 		}
 	}
