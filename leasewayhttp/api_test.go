@@ -97,7 +97,8 @@ func (a *api) send(r *http.Request) *httptest.ResponseRecorder {
 	default:
 	}
 	a.held.Go(func() {
-		if <-served; w.Code != http.StatusOK {
+		<-served
+		if w.Code != http.StatusOK {
 			a.t.Errorf("a request that was held got status %d", w.Code)
 		}
 	})

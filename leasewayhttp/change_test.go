@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,8 @@ type fleet struct {
 
 	book *coordinator.Book
 	apis []*api
+
+	limiters []*leaseway.Limiter
 }
 
 // withFleet runs test with n servers under document, in a bubble of its own.
@@ -40,27 +43,37 @@ func withFleet(t *testing.T, n int, document string, test func(f *fleet)) {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
+		var running sync.WaitGroup
+		running.Go(func() { _ = c.Run(ctx) })
 		for range n {
 			limiter, err := leaseway.Over(ctx, c, leaseway.WithInProcess())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer limiter.Close(context.Background())
+			f.limiters = append(f.limiters, limiter)
 			m := newMiddleware(limiter, []Option{WithoutJitter()})
 			f.apis = append(f.apis, &api{
 				t: t, holds: strings.Contains(document, "leaky_bucket"),
 				handler: m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
 			})
 		}
-		defer func() { <-done }()
+		defer running.Wait()
 		defer stop()
+		defer f.close()
 		test(f)
 		for _, a := range f.apis {
 			a.held.Wait()
 		}
 	})
+}
+
+// close ends the servers.
+func (f *fleet) close() {
+	for _, limiter := range f.limiters {
+		if err := limiter.Close(context.Background()); err != nil {
+			f.Error(err)
+		}
+	}
 }
 
 // apply puts a document in force, at every server.

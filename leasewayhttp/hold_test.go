@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,7 +85,7 @@ func TestLeakyBucketsServeAtAnEvenPace(t *testing.T) {
 			if got, want := a.w.Header().Get("Ratelimit"), fmt.Sprintf(`"r";r=%d;t=10`, 3-i); got != want {
 				t.Errorf("request %d: RateLimit %s, want %s", i, got, want)
 			}
-			if got, want := a.w.Header().Get("X-Ratelimit-Reset"), fmt.Sprint(q.start.Add(turn+10*time.Second).Unix()); got != want {
+			if got, want := a.w.Header().Get("X-Ratelimit-Reset"), strconv.FormatInt(q.start.Add(turn+10*time.Second).Unix(), 10); got != want {
 				t.Errorf("request %d: X-RateLimit-Reset %s, want %s", i, got, want)
 			}
 		}

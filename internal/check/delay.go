@@ -20,11 +20,13 @@ func (d *Door) Decide(ctx context.Context, req leaseway.Request, passDelay bool)
 		return d.looked(decision, passDelay)
 	}
 
-	return d.charged(decision, passDelay, func() leaseway.Decision {
+	look := func() leaseway.Decision {
 		req.Peek = true
 
 		return d.limiter.Decide(ctx, req)
-	})
+	}
+
+	return d.charged(decision, passDelay, look) //nolint:contextcheck // a refund waits for nothing
 }
 
 // charged is the decision of a request that took tokens. If it is refused for its delay they are given back, and look says
