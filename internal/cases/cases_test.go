@@ -143,3 +143,25 @@ func TestCanceledRunsSaySo(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestReportsShowTimesAsWritten(t *testing.T) {
+	t.Parallel()
+
+	result := run(t, `{rules: [{id: r, limit: 1, window: 1s}], tests: [{name: "a\tb", steps: [{at: 2.01s, expect: D}]}]}`)
+	report := Report{Failed: 1, Results: []*Result{result}}
+
+	var out strings.Builder
+	if err := report.Text(&out, true); err != nil {
+		t.Fatal(err)
+	}
+
+	want := `RESULT  STEPS  REQUESTS  TIME   TEST
+FAIL    1      1         2.01s  "a\tb"
+      :1: at 2.01s: A; rule r, limit 1, remaining 0, reset 1
+      :1: at 2.01s: answer: expected D, got A
+0 passed, 1 failed
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}

@@ -3,6 +3,7 @@ package cases
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -240,4 +241,4 @@ func wholeSeconds(d time.Duration) int64 {
 func seconds(micros int64) float64 { return float64(micros) / 1e6 }
 
 // span writes seconds as a span of time.
-func span(s float64) string { return (time.Duration(s*1e6) * time.Microsecond).String() }
+func span(s float64) string { return (time.Duration(math.Round(s*1e6)) * time.Microsecond).String() }
