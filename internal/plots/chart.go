@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -81,7 +82,8 @@ func (c chart) svg() []byte {
 
 	var b bytes.Buffer
 
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`+"\n", c.width, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" role="img">`+"\n",
+		c.width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n<desc>%s</desc>\n%s", c.title, c.subtitle, style)
 	fmt.Fprintf(&b, `<rect class="page" width="%d" height="%d"/>`+"\n", c.width, height)
 	text(&b, place{left, 26, "start", "title"}, c.title)
@@ -217,7 +219,7 @@ type place struct {
 func text(b *bytes.Buffer, p place, s string) {
 	class := ""
 	if p.class != "" {
-		class = fmt.Sprintf(` class="%s"`, p.class)
+		class = " class=" + strconv.Quote(p.class)
 	}
 
 	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="%s"%s>%s</text>`+"\n", p.x, p.y, p.anchor, class, s)
@@ -229,6 +231,6 @@ func stroke(b *bytes.Buffer, class string, from [4]int64) {
 
 // The labels of ticks.
 
-func number(v int64) string  { return fmt.Sprint(v) }
-func seconds(v int64) string { return fmt.Sprint(v / second) }
+func number(v int64) string  { return strconv.FormatInt(v, 10) }
+func seconds(v int64) string { return strconv.FormatInt(v/second, 10) }
 func clock(v int64) string   { return fmt.Sprintf("%d:%02d", v/minute, v%minute/second) }

@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/leasewayhttp"
+	"github.com/leaseway/leaseway/rule"
+)
+
+const rules = `
+rules:
+  - {id: two-a-second, scope: /limited, limit: 2, window: 1s}
+  - {id: closed, scope: /blocked, block: true}
+  - {id: tomorrow, scope: /daily, limit: 1, window: 1d, algorithm: fixed_window}
+`
+
+// visit is one request that an API saw, and what it said.
+type visit struct {
+	call  string // method and path
+	at    time.Time
+	code  int
+	after string // Retry-After
+}
+
+// api is a limited API that remembers who came when.
+type api struct {
+	handler http.Handler
+
+	mu     sync.Mutex
+	visits []visit
+}
+
+func newAPI(t *testing.T) *api {
+	t.Helper()
+
+	set, err := rule.Parse("rules.yaml", []byte(rules))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	limiter, err := leaseway.Embedded(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(func() {
+		if err := limiter.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+
+	a := &api{}
+	a.handler = leasewayhttp.New(limiter).Handler(http.HandlerFunc(a.answer))
+
+	return a
+}
+
+// answer is an API that is in trouble every other time, below /flaky, and always below /down.
+func (a *api) answer(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/down" || r.URL.Path == "/flaky" && a.count(r.Method+" /flaky")%2 == 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func (a *api) count(call string) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+
+	for _, v := range a.visits {
+		if v.call == call {
+			n++
+		}
+	}
+
+	return n
+}
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rec := httptest.NewRecorder()
+	v := visit{call: r.Method + " " + r.URL.Path, at: time.Now()}
+	a.handler.ServeHTTP(rec, r)
+	v.code, v.after = rec.Code, rec.Header().Get("Retry-After")
+
+	a.mu.Lock()
+	a.visits = append(a.visits, v)
+	a.mu.Unlock()
+
+	maps.Copy(w.Header(), rec.Header())
+
+	w.WriteHeader(rec.Code)
+	_, _ = w.Write(rec.Body.Bytes()) // a client that is gone needs no answer
+}
+
+// RoundTrip serves without a network, so that a Client can run in virtual time.
+func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
+	rec := httptest.NewRecorder()
+	a.ServeHTTP(rec, r)
+
+	return rec.Result(), nil
+}
+
+// calls are what each client is made to send, one after the other, what it has
+// to end with, and how many requests that takes.
+var calls = []struct {
+	call     string
+	code     int
+	requests int
+}{
+	{"GET /limited", 200, 1},
+	{"GET /limited", 200, 1},
+	{"GET /limited", 200, 2}, // told to wait, it comes back when it may
+	{"GET /blocked", 429, 1}, // told that waiting does not help
+	{"GET /daily", 200, 1},   //
+	{"GET /daily", 429, 1},   // told to come back tomorrow
+	{"GET /flaky", 200, 2},   // told nothing, it tries again
+	{"POST /flaky", 503, 1},  // it could do the same twice
+	{"GET /unlimited", 200, 1},
+}
+
+// judge checks what the API saw of a client that ended with codes.
+func (a *api) judge(t *testing.T, codes []string) {
+	t.Helper()
+
+	if len(codes) != len(calls) {
+		t.Fatalf("%d calls ended with %q", len(calls), codes)
+	}
+
+	i := 0
+
+	for n, c := range calls {
+		if codes[n] != strconv.Itoa(c.code) {
+			t.Errorf("%s ended with %s, want %d", c.call, codes[n], c.code)
+		}
+
+		for range c.requests {
+			if i == len(a.visits) || a.visits[i].call != c.call {
+				t.Fatalf("request %d is not %s: %v", i, c.call, a.visits)
+			}
+
+			i++
+		}
+	}
+
+	if i != len(a.visits) {
+		t.Errorf("%d requests more than should be", len(a.visits)-i)
+	}
+
+	for i := range a.visits[1:] {
+		told, next := a.visits[i], a.visits[i+1]
+		if seconds, err := strconv.Atoi(told.after); err == nil && told.call == next.call && next.at.Sub(told.at) < time.Duration(seconds)*time.Second {
+			t.Errorf("%s: told to wait %d s, it came after %v", told.call, seconds, next.at.Sub(told.at))
+		}
+	}
+}
+
+func TestGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		client := &Client{HTTP: http.Client{Transport: a}}
+
+		var codes []string
+
+		for _, c := range calls {
+			method, path, _ := strings.Cut(c.call, " ")
+
+			req, err := http.NewRequestWithContext(t.Context(), method, "http://api"+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			resp.Body.Close()
+
+			codes = append(codes, strconv.Itoa(resp.StatusCode))
+		}
+
+		a.judge(t, codes)
+	})
+}
+
+// Against an API that is down, retries end: ten, and one for every ten requests.
+func TestGoBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		client := &Client{HTTP: http.Client{Transport: a}}
+
+		for range 100 {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api/down", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			resp.Body.Close()
+		}
+
+		if n := a.count("GET /down"); n < 115 || n > 120 {
+			t.Errorf("100 requests became %d, want some 120", n)
+		}
+	})
+}
+
+// A client that goes away while it waits is gone at once.
+func TestGoContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		client := &Client{HTTP: http.Client{Transport: a}}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+
+		began := time.Now()
+
+		for range 3 {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api/limited", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			resp, err := client.Do(req)
+			if err == nil {
+				resp.Body.Close()
+			}
+		}
+
+		if took := time.Since(began); ctx.Err() == nil || took != 300*time.Millisecond {
+			t.Errorf("it was done after %v, its time was over: %v", took, ctx.Err())
+		}
+	})
+}
+
+// The scripts run for real, and wait the second that they are told.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+
+	const (
+		python = `
+import sys, urllib.error, urllib.request
+from retry import send
+for call in sys.argv[2:]:
+    method, path = call.split()
+    try:
+        print(send(urllib.request.Request(sys.argv[1] + path, method=method)).status)
+    except urllib.error.HTTPError as answer:
+        print(answer.code)
+`
+		node = `
+import { send } from "./retry.ts";
+const [url, ...calls] = process.argv.slice(1);
+for (const call of calls) {
+  const [method, path] = call.split(" ");
+  console.log((await send(url + path, { method })).status);
+}
+`
+	)
+
+	for name, command := range map[string][]string{
+		"python": {"python3", "-c", python},
+		"node":   {"node", "--input-type=module", "-e", node},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			if reason := missing(t, command[0]); reason != "" {
+				t.Skip(reason)
+			}
+
+			a := newAPI(t)
+			server := httptest.NewServer(a)
+			t.Cleanup(server.Close)
+
+			args := slices.Concat(command[1:], []string{server.URL})
+			for _, c := range calls {
+				args = append(args, c.call)
+			}
+
+			out, err := exec.CommandContext(t.Context(), command[0], args...).Output()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+
+			a.judge(t, strings.Fields(string(out)))
+		})
+	}
+}
+
+// missing says why a script cannot run here; "" if it can.
+func missing(t *testing.T, interpreter string) string {
+	t.Helper()
+
+	out, err := exec.CommandContext(t.Context(), interpreter, "--version").Output()
+	if err != nil {
+		return "there is no " + interpreter + " on this machine"
+	}
+
+	if interpreter == "node" {
+		major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
+		if n, err := strconv.Atoi(major); err != nil || n < 24 {
+			return "node runs TypeScript as it is from version 24 on"
+		}
+	}
+
+	return ""
+}
+
+// What the page shows is what was tested.
+func TestPageShowsTheFiles(t *testing.T) {
+	t.Parallel()
+
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "clients.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for file, language := range map[string]string{"retry.go": "go", "retry.py": "python", "retry.ts": "ts"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		if fenced := "```" + language + "\n" + string(text) + "```\n"; !strings.Contains(string(page), fenced) {
+			t.Errorf("docs/clients.md does not show %s as it is: copy the whole file there", file)
+		}
+	}
+}
