@@ -28,12 +28,10 @@ func TestSteppedTimeMovesOnlyWhenMoved(t *testing.T) {
 
 	book := coordinator.NewBook(date)
 
-	c, err := coordinator.New(coordinator.Config{Store: store, Book: book})
+	c, err := coordinator.New(coordinator.Config{Store: store, Book: book, Clock: date})
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	c.InTime(date)
 
 	clock := table.NewVirtualClock(1)
 	s := leaseway.NewStepped(c, clock)

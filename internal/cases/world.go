@@ -53,8 +53,6 @@ func newWorld(t *Test) (*world, error) {
 		return nil, err
 	}
 
-	w.coord.InTime(date)
-
 	for i := range t.Holders {
 		s := &server{world: w, clock: table.NewVirtualClock(origin)}
 		s.limiter = leaseway.NewStepped(link{w.coord, s}, s.clock,

@@ -79,7 +79,7 @@ func New(config Config) (*Coordinator, error) {
 
 	return &Coordinator{
 		clock: config.Clock, store: config.Store, book: config.Book, logger: config.Logger, beat: config.Beat,
-		presence: newPresence(config.Store, time.Now),
+		presence: newPresence(config.Store, config.Clock),
 		work:     sync.Pool{New: func() any { return &work{} }},
 	}, nil
 }

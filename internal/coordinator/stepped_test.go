@@ -20,12 +20,10 @@ func TestPresenceIsInTheTimeThatIsGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c, err := New(Config{Store: store, Book: NewBook(nil)})
+	c, err := New(Config{Store: store, Book: NewBook(nil), Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	c.InTime(clock)
 
 	live := func(holder uint64) int64 {
 		t.Helper()

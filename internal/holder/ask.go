@@ -59,11 +59,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 
 	if p := l.mark.before; p.ok {
 		end := add(bucket, p.t, spent-l.mark.base)
-		if end.Frac > 0 {
-			end.Micros++
-		}
-
-		ask.Lag = now - end.Micros
+		ask.Lag, ask.LagFrac = now-end.Micros, end.Frac
 	}
 
 	l.told = spent
@@ -108,7 +104,7 @@ func (l *Lease) want(now, spent int64, need Need) int64 {
 	}
 
 	holders := max(need.Holders, l.heard.holders)
-	if t := &l.heard.terms; l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket.Burst, holders) {
+	if t := &l.heard.terms; l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
 		return needs + l.demand.want
 	}
 

@@ -1,6 +1,10 @@
 package holder
 
-import "math"
+import (
+	"math"
+
+	"github.com/leaseway/leaseway/internal/rate"
+)
 
 // Sizing, see docs/decisions: a refill should last for about wantRequests
 // requests, or for refreshPart of the TTL when the key is slower than that, and
@@ -51,10 +55,17 @@ func (d *demand) update(now, asked, ttl int64) {
 	d.want = int64(math.Ceil(want))
 }
 
-// holds reports whether a key of this demand is leased at all, with burst
-// tokens and n live holders; otherwise its requests are taken one by one.
-func (d *demand) holds(burst, n int64) bool {
-	return d.want >= holdFrom*d.cost && burst >= smallBurst && (burst >= perHolder*n || burst >= largeBurst)
+// holds reports whether a key of this demand is leased at all, with n live
+// holders; otherwise its requests are taken one by one. A small burst is leased
+// only if it comes back fast: what one holder has of a slow one, the others wait for.
+func (d *demand) holds(b rate.Bucket, n, ttl int64) bool {
+	if d.want < holdFrom*d.cost || b.Burst < smallBurst {
+		return false
+	}
+
+	fast := float64(b.P)*holdFrom <= refreshPart*float64(ttl)*float64(b.Q)
+
+	return b.Burst >= largeBurst || b.Burst >= perHolder*n && fast
 }
 
 // low is the balance at which a refill goes out.

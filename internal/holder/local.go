@@ -61,6 +61,9 @@ func (l *Lease) Local() bool { return l.local.on }
 // LocalBurst returns the capacity of the local bucket.
 func (l *Lease) LocalBurst() int64 { return l.local.bucket.Burst }
 
+// LocalDelay returns the µs until what the local bucket has admitted has drained.
+func (l *Lease) LocalDelay(now int64) int64 { return l.local.bucket.Full(now, l.local.tat) }
+
 // TakeLocal decides a request for n tokens by the local bucket, and returns
 // what is left in it and, after a refusal, the µs until it would pass (-1: never).
 func (l *Lease) TakeLocal(now, n int64) (ok bool, left, wait int64) {

@@ -56,7 +56,7 @@ func (s *State) openAhead(ask Ask) int {
 
 	s.Ahead.Used += leased
 	s.Ahead.Leases = append(s.Ahead.Leases, Lease{
-		Holder: ask.Holder, ID: leaseID(s.Now, ask.Seq), Granted: leased, Seq: ask.Seq, Debt: ask.DebtAcked,
+		Holder: ask.Holder, ID: leaseID(s.Now, ask.Seq), Granted: leased, Seq: ask.Seq, Debt: ask.DebtAcked, Version: s.Terms.Version,
 	})
 
 	return len(s.Ahead.Leases) - 1

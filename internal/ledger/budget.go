@@ -149,12 +149,22 @@ func (s *State) charge(n int64) {
 		return
 	}
 
-	used := s.Window.Used
-	if s.Terms.Algorithm == rate.SlidingLog {
-		used = s.Terms.log().Used(s.Log)
-	}
+	s.consume(max(0, min(n, 2*burst-s.used())))
+}
 
-	s.consume(max(0, min(n, 2*burst-used)))
+// used returns the tokens in use, which can be more than the capacity after a
+// change of the rule: of a bucket no more than one above it is told.
+func (s *State) used() int64 {
+	switch b := s.Terms.Bucket; {
+	case s.Terms.Algorithm == rate.SlidingLog:
+		return s.Terms.log().Used(s.Log)
+	case !s.Terms.bucket():
+		return s.Window.Used
+	case b.Add(rate.At(s.Now), b.Burst).Less(s.TAT):
+		return b.Burst + 1
+	default:
+		return b.Burst - b.Avail(s.Now, s.TAT)
+	}
 }
 
 // credit gives n tokens back.

@@ -55,6 +55,7 @@ type Lease struct {
 	Debt    int64
 	Exp     int64  // µs of the store's time
 	Seq     uint64 // of the last ask applied
+	Version uint64 // of the rule that it was granted under
 	Taken   uint64 // its answer: which takes it was given
 }
 
@@ -185,7 +186,9 @@ func (s *State) find(holder uint64) int {
 }
 
 func (s *State) open(ask Ask) int {
-	s.Leases = append(s.Leases, Lease{Holder: ask.Holder, ID: leaseID(s.Now, ask.Seq), Debt: ask.DebtAcked})
+	s.Leases = append(s.Leases, Lease{
+		Holder: ask.Holder, ID: leaseID(s.Now, ask.Seq), Debt: ask.DebtAcked, Version: s.Terms.Version,
+	})
 
 	return len(s.Leases) - 1
 }

@@ -70,7 +70,8 @@ type Ask struct {
 	Seq        uint64  // one counter per process, never reset; above 0
 	Lease      uint64  // the lease that the holder knows, 0 for none
 	Spent      int64   // S: spent of it, a total
-	Lag        int64   // µs since the spending could have begun to refill; see Holder's Lag
+	Lag        int64   // µs since the spending could have begun to refill, told for S; may be negative
+	LagFrac    int64   // 1/Q µs that it began later than that
 	Debt       int64   // D: admitted without a lease, less what was refunded; a total over the incarnation
 	DebtAcked  int64   // the part of Debt that an answer has confirmed
 	Takes      []int64 // costs of requests that wait now, in order

@@ -9,7 +9,7 @@ func (s *State) settle(l *Lease, ask Ask) {
 	if ask.Spent > l.Spent && s.Terms.bucket() {
 		// The tokens occupied the bucket until they were spent: lift to what
 		// was outstanding then, which is never more than now's.
-		began := s.after(rate.At(s.Now-ask.Lag), ask.unspent(l.Granted)+out-l.left())
+		began := s.after(s.lagging(ask), ask.unspent(l.Granted)+out-l.left())
 		s.TAT = s.TAT.Max(began.Min(s.after(rate.At(s.Now), out)))
 	} else {
 		s.lift(s.Now, out)
@@ -19,6 +19,29 @@ func (s *State) settle(l *Lease, ask Ask) {
 	s.lift(s.Now, s.Outstanding()) // before the debt, which would vanish in it otherwise
 	s.owe(l, ask)
 	s.lift(s.Now, s.Outstanding())
+
+	if l.Version < s.Terms.Version {
+		l.Version = s.Terms.Version
+		s.cut(l)
+	}
+}
+
+// cut takes back what a lease has under an older version of the rule, if more
+// is used than the newer one allows. What was spent of it meanwhile is charged when it is told.
+func (s *State) cut(l *Lease) {
+	if over := s.used() > s.Terms.Bucket.Burst; over && l.left() > 0 {
+		s.credit(l.left())
+		l.Granted = l.Spent
+	}
+}
+
+// lagging returns the instant that ask tells of. A fraction of other terms rounds up.
+func (s *State) lagging(ask Ask) rate.Time {
+	if ask.LagFrac < 0 || ask.LagFrac >= s.Terms.Bucket.Q {
+		return rate.At(s.Now - ask.Lag + 1)
+	}
+
+	return rate.Time{Micros: s.Now - ask.Lag, Frac: ask.LagFrac}
 }
 
 // spend notes the holder's total. More than was granted, which a store that

@@ -39,6 +39,7 @@ type Entry struct {
 	leaving bool      // its rule is gone: give everything back
 	gone    bool      // it is in no table any more
 	visit   int64     // the wheel's slot for it; under the wheel's lock
+	due     int64     // when it is to be visited, which may be turns away; under the same
 }
 
 // entry returns the entry of key, made if need be.

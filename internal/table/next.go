@@ -11,11 +11,11 @@ func (t *Table) Next() (at int64, ok bool) {
 
 	for slot := w.at + 1; slot < w.at+slots; slot++ {
 		for _, sp := range w.slots[slot%slots] {
-			if sp.entry.visit == sp.at {
-				return slot * slotWidth, true
+			if due := max(slot*slotWidth, sp.entry.due/slotWidth*slotWidth); sp.entry.visit == sp.at && (!ok || due < at) {
+				at, ok = due, true
 			}
 		}
 	}
 
-	return 0, false
+	return at, ok
 }

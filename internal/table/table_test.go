@@ -16,8 +16,8 @@ func TestAloneItAnswersLikeACentralCounter(t *testing.T) {
 
 	for seed := range uint64(150) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
-		limit := []int64{5, 100, 1000, 20_000}[rnd.IntN(4)]
-		burst := []int64{1, 10, limit, 3 * limit}[rnd.IntN(4)]
+		limit := []int64{5, 7, 34, 100, 999, 1000, 20_000}[rnd.IntN(7)]
+		burst := []int64{1, 10, 14, limit, 3 * limit}[rnd.IntN(5)]
 		load := []float64{0.3, 0.8, 0.99, 2, 20}[rnd.IntN(5)]
 		r := newRig(t, 1, fmt.Sprintf("rules: [{id: r, keyBy: user, limit: %d, window: 1s, burst: %d}]", limit, burst))
 		b, _ := rate.NewBucket(limit, sec, burst)

@@ -225,10 +225,16 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 		out.RetryAfter = retryClosed
 	case rule.Local:
 		e.beginLocal(now, def)
+		delay := e.LocalDelay(now)
 
 		ok, left, after := e.TakeLocal(now, n)
 		if ok {
 			e.admit(out, FromLocal, standing{now, left, 0})
+
+			if def.Algorithm == rule.LeakyBucket {
+				out.Delay = delay
+			}
+
 			out.Charge = Charge{entry: e, epoch: localEpoch, cost: n}
 		} else {
 			e.refuse(out, now, n, OverLimit)

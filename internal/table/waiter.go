@@ -6,6 +6,7 @@ import (
 
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // by says how a waiter's tokens are asked for.
@@ -298,6 +299,10 @@ func (e *Entry) landDeny(now int64, w *waiter) bool {
 func (e *Entry) landLook(now int64, w *waiter) {
 	if left := e.Remaining(now); left > 0 {
 		e.admit(&w.out, FromStore, standing{now, left, e.Balance()})
+
+		if e.rule.now.Load().Algorithm == rule.LeakyBucket {
+			w.out.Delay = e.Full(now) // all that is before it
+		}
 	} else {
 		e.refuse(&w.out, now, 1, OverLimit)
 		w.out.Origin = FromStore

@@ -1,6 +1,9 @@
 package table
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 const (
 	slotWidth = 10_000 // µs
@@ -33,6 +36,7 @@ func (w *wheel) add(e *Entry, at int64) {
 }
 
 func (w *wheel) put(e *Entry, at int64) {
+	e.due = at
 	slot := max(at/slotWidth, w.at+1)
 	slot = min(slot, w.at+slots-1)
 	e.visit = slot
@@ -48,7 +52,7 @@ func (w *wheel) sooner(e *Entry, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
-	if e.visit > at/slotWidth {
+	if e.due > at {
 		w.put(e, at)
 	}
 }
@@ -77,9 +81,17 @@ func (w *wheel) due(now int64) []*Entry {
 		}
 	}
 
-	w.at = to
+	w.at = max(w.at, to)
 
-	return entries
+	// An appointment turns away stands where the wheel could take it.
+	return slices.DeleteFunc(entries, func(e *Entry) bool {
+		late := e.due >= now+slotWidth
+		if late {
+			w.put(e, e.due)
+		}
+
+		return late
+	})
 }
 
 // Advance does what is due at now. Run calls it; with a virtual clock the caller does.

@@ -266,7 +266,9 @@ type KeyAsk struct {
 	// Tokens spent of it, finally: the rest is not counted any more.
 	EndedSpent int64 `protobuf:"varint,13,opt,name=ended_spent,json=endedSpent,proto3" json:"ended_spent,omitempty"`
 	// The ask is about the next window: raise_to tokens of it, and nothing else.
-	Ahead         bool `protobuf:"varint,14,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	Ahead bool `protobuf:"varint,14,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// How much later than lag_us tells the spending began, in 1/terms.tokens microseconds.
+	LagFrac       int64 `protobuf:"varint,15,opt,name=lag_frac,json=lagFrac,proto3" json:"lag_frac,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -397,6 +399,13 @@ func (x *KeyAsk) GetAhead() bool {
 		return x.Ahead
 	}
 	return false
+}
+
+func (x *KeyAsk) GetLagFrac() int64 {
+	if x != nil {
+		return x.LagFrac
+	}
+	return 0
 }
 
 // AcquireResponse carries the answer to a batch.
@@ -1164,7 +1173,7 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
 	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12'\n" +
-	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xcc\x02\n" +
+	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xe7\x02\n" +
 	"\x06KeyAsk\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1182,7 +1191,8 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x05ended\x18\f \x01(\x04R\x05ended\x12\x1f\n" +
 	"\vended_spent\x18\r \x01(\x03R\n" +
 	"endedSpent\x12\x14\n" +
-	"\x05ahead\x18\x0e \x01(\bR\x05ahead\"D\n" +
+	"\x05ahead\x18\x0e \x01(\bR\x05ahead\x12\x19\n" +
+	"\blag_frac\x18\x0f \x01(\x03R\alagFrac\"D\n" +
 	"\x0fAcquireResponse\x121\n" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"S\n" +
 	"\bEnvelope\x12\x12\n" +

@@ -174,7 +174,7 @@ func (r *snapshotReader) readLeases(s *ledger.State) {
 		l := ledger.Lease{
 			Holder: r.u64(), ID: r.u64(),
 			Granted: r.i64(), Spent: r.i64(), Debt: r.i64(),
-			Exp: r.i64(), Seq: r.u64(), Taken: r.u64(),
+			Exp: r.i64(), Seq: r.u64(), Taken: r.u64(), Version: r.u64(),
 		}
 
 		if l.Spent < 0 || l.Granted < l.Spent {

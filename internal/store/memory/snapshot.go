@@ -20,7 +20,7 @@ import (
 //	          calendar start, end and next                 numbered from 0 as they come
 //	  rest    key id (128), tat µs or window's start, tat fraction or used, terms (32)
 //	  held    as rest, then used before, the number of leases (32), then for each
-//	          holder, id, granted, spent, debt, exp, seq, taken, then the number of
+//	          holder, id, granted, spent, debt, exp, seq, taken, version, then the number of
 //	          a log's entries (32), then for each its instant and tokens
 //	  end     nothing
 //	CRC-32C (32) of all before it
@@ -36,7 +36,7 @@ const (
 	headerSize = len(snapshotMagic) + 4 + 5*8
 	termsSize  = 11 * 8
 	restSize   = 4*8 + 4
-	leaseSize  = 8 * 8
+	leaseSize  = 9 * 8
 
 	// maxLeases bounds the leases of one ledger in a snapshot, maxLog its log.
 	maxLeases = maxHolders
@@ -132,6 +132,7 @@ func (w *snapshotWriter) held(id keyID, s *ledger.State) {
 		w.i64(l.Exp)
 		w.u64(l.Seq)
 		w.u64(l.Taken)
+		w.u64(l.Version)
 	}
 
 	w.u32(uint32(len(s.Log)))
