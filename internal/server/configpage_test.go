@@ -79,7 +79,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 
 	want := configPage()
 	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // a page of the documentation
+		if err := os.WriteFile(path, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 
