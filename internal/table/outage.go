@@ -22,6 +22,7 @@ const (
 	maxBackoff   = int64(200_000) // µs
 	keyBackoff   = 50_000         // µs, of one key whose store node does not answer
 	scatterMost  = int64(25_000)  // µs, see scatter
+	skipMost     = int64(100_000) // µs, see scatter
 	scatterPart  = int64(40)      // of the time of a full bucket
 )
 
@@ -77,8 +78,10 @@ func (e *Entry) scatter(now int64, a *ledger.Answer) {
 	most := min(scatterMost, a.AskAgain/4, token*b.Burst/scatterPart)
 	d := rand.Int64N(most + 1)
 
+	// Half-way to the token after: the others have had theirs by then, and one
+	// that nobody wanted waits in the bucket, if there is room in it.
 	if e.won > 0 && now-e.won < live*token {
-		d += 2 * most
+		d += min(token/2, token*(b.Burst-1)/2, skipMost) + most
 	}
 
 	e.Defer(d)
