@@ -296,7 +296,11 @@ for (const call of calls) {
 				args = append(args, c.call)
 			}
 
-			out, err := exec.CommandContext(t.Context(), command[0], args...).Output()
+			// A client that waits for tomorrow is to fail here, and not to hang.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+
+			out, err := exec.CommandContext(ctx, command[0], args...).Output()
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
