@@ -124,6 +124,8 @@ func (f *steppedFleet) load(t *testing.T, rate float64, end int64) (requests, ad
 // The figures that docs/how-it-works.md states: requests served for each call
 // about a key, once its rate is known, and all of the limit for those above it.
 func TestFiguresOfHowItWorks(t *testing.T) {
+	t.Parallel()
+
 	for _, c := range []struct {
 		servers  int
 		rate     float64 // requests a second on each

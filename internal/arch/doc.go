@@ -5,11 +5,12 @@
 //
 // The floors, from the top; an import goes down or stays on its floor:
 //
-//	assembly   cmd/leaseway, internal/cli, internal/server, internal/demo
+//	assembly   cmd/leaseway, internal/cli, internal/server, internal/demo,
+//	           internal/cases, internal/plots
 //	doors      leasewayhttp, internal/check, internal/accesslog
 //	SDK        leaseway (the root)
 //	engine     internal/table, internal/coordinator, internal/store/..., internal/rpc
-//	pure       rule, internal/rate, internal/ledger, internal/holder
+//	pure       rule, internal/rulespec, internal/rate, internal/ledger, internal/holder
 //	wire       gen/...
 //
 // The table itself is in floors_test.go: a new package is one line there.
