@@ -21,7 +21,7 @@ type steppedFleet struct {
 	each   []*leaseway.Stepped
 }
 
-func newSteppedFleet(t *testing.T, servers int, limit int64) *steppedFleet {
+func newSteppedFleet(t *testing.T, servers int, rules string) *steppedFleet {
 	t.Helper()
 
 	f := &steppedFleet{now: 1}
@@ -32,7 +32,7 @@ func newSteppedFleet(t *testing.T, servers int, limit int64) *steppedFleet {
 		t.Fatal(err)
 	}
 
-	set, err := rule.Parse("r", fmt.Appendf(nil, `rules: [{id: r, keyBy: user, limit: %d, window: 1s}]`, limit))
+	set, err := rule.Parse("r", []byte(rules))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestFiguresOfHowItWorks(t *testing.T) {
 
 			const start, seconds = 5_000_000, 20
 
-			f := newSteppedFleet(t, c.servers, c.limit)
+			f := newSteppedFleet(t, c.servers, fmt.Sprintf(`rules: [{id: r, keyBy: user, limit: %d, window: 1s}]`, c.limit))
 			f.load(t, c.rate, start)
 
 			before := f.asks()
@@ -157,6 +157,40 @@ func TestFiguresOfHowItWorks(t *testing.T) {
 
 			if got := float64(admitted) / seconds; got < 0.97*c.admitted || got > 1.03*c.admitted {
 				t.Errorf("%.1f a second were admitted, want %v", got, c.admitted)
+			}
+		})
+	}
+}
+
+// A sliding window gives several servers a little less than one counter in one
+// place would when it is short beside a lease's TTL, and all of it when it is not.
+func TestSlidingWindowsOverSeveralServers(t *testing.T) {
+	t.Parallel()
+
+	for _, c := range []struct {
+		limit   int64
+		window  time.Duration
+		atLeast float64 // of the limit
+	}{
+		{limit: 1_000, window: time.Second, atLeast: 0.87},
+		{limit: 6_000, window: time.Minute, atLeast: 0.99},
+	} {
+		t.Run(c.window.String(), func(t *testing.T) {
+			t.Parallel()
+
+			const servers, windows = 4, 20
+
+			window := c.window.Microseconds()
+			twice := 2 * float64(c.limit) / c.window.Seconds() / servers
+			f := newSteppedFleet(t, servers, fmt.Sprintf(
+				`rules: [{id: r, keyBy: user, algorithm: sliding_window, limit: %d, window: %v}]`, c.limit, c.window))
+			f.load(t, twice, 5*window)
+			_, admitted := f.load(t, twice, (5+windows)*window)
+
+			if part := float64(admitted) / windows / float64(c.limit); part < c.atLeast || part > 1 {
+				t.Errorf("%.3f of the limit was admitted at twice the limit, want at least %v and at most 1", part, c.atLeast)
+			} else {
+				t.Logf("%.3f of the limit", part)
 			}
 		})
 	}
