@@ -50,7 +50,8 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	ask := ledger.Ask{
 		Holder: need.Holder, Seq: need.Seq, Lease: l.named(),
 		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes, Needs: need.Needs,
-		RaiseTo: spent + balance + l.reserved.Load(),
+		// At least what is held: reservations come and go while this is added up.
+		RaiseTo: max(l.granted-l.struck, spent+balance+l.reserved.Load()),
 		Keep:    l.debt < l.acked,
 		Ended:   l.ended.id, EndedSpent: l.ended.spent,
 	}

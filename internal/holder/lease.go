@@ -133,27 +133,32 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) {
 // spent, but for a sliding window that it was told of.
 func (l *Lease) expire(now int64) {
 	t := &l.heard.terms
-	if t.Algorithm == rate.SlidingWindow && l.granted > l.Spent() && now >= l.heard.end && now < l.heard.end+t.TTL {
-		l.ended = ended{id: l.id, spent: l.Spent(), until: l.heard.end + t.TTL}
-	}
+	id, granted := l.id, l.granted
+	gone := l.end()
 
-	l.end()
+	if t.Algorithm == rate.SlidingWindow && granted > gone && now >= l.heard.end && now < l.heard.end+t.TTL {
+		l.ended = ended{id: id, spent: gone, until: l.heard.end + t.TTL}
+	}
 }
 
-// end gives up the lease: the ledger takes what was left as spent.
-func (l *Lease) end() {
+// end gives up the lease: the ledger takes what was left as spent. It returns
+// what left the balance, reservations included, which may yet be committed.
+func (l *Lease) end() (gone int64) {
 	l.epoch.Add(1)
 
 	if l.credit {
 		l.debt, l.credit = l.acked, false // it may have been credited: never again
 	}
 
-	l.past += l.Spent()
-	l.demand.spent -= l.Spent()
-	l.balance.Store(0)
+	gone = l.granted - l.struck - l.balance.Swap(0)
+	spent := max(l.told, gone-l.reserved.Load())
+	l.past += spent
+	l.demand.spent -= spent
 	l.low.Store(0)
 	l.id, l.granted, l.struck, l.until, l.told = 0, 0, 0, 0, 0
 	l.sent.seq = 0
 	l.heard.spent = 0
 	l.mark = mark{}
+
+	return gone
 }
