@@ -48,7 +48,7 @@ func check(answers *ledger.Answers, newest uint64, took time.Duration) *refusal 
 
 	ttl := int64(0)
 	for i := range answers.Keys {
-		ttl = max(ttl, answers.Keys[i].Answer.TTL)
+		ttl = max(ttl, answers.Keys[i].Answer.Terms.TTL) // not cut short by a window, which is nobody's fault
 	}
 
 	if ttl > 0 && took.Microseconds() >= ttl {
