@@ -100,10 +100,10 @@ func (c *Clock) Turn(now int64) int64 {
 	}
 
 	tick := c.tick.Load()
-	if tick == asleep || now-tick > int64(tickEvery/time.Microsecond) {
+	for tick == asleep || now-tick > int64(tickEvery/time.Microsecond) {
 		c.advance(now)
 
-		tick = c.tick.Load()
+		tick = c.tick.Load() // asleep once more, if Run has just gone to sleep
 	}
 
 	if !c.used.Swap(true) {

@@ -16,6 +16,7 @@ type Hit struct {
 	entry *Entry
 	epoch uint64
 	held  holding
+	probe bool // it should find out whether a coordinator answers again
 }
 
 // holding is what a hit has reserved.
@@ -40,7 +41,7 @@ func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 	until := t.clock.Now() + t.deadline
 	alone := false // decide without waiting any longer
 
-	for {
+	for tries := 1; ; tries++ {
 		dry := t.reserveAll(hits, alone)
 		if dry == 0 && t.takeRest(ctx, hits) {
 			for i := range hits {
@@ -53,6 +54,10 @@ func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 		worst := -1
 
 		for i := range hits {
+			if tries == maxTries && hits[i].dry() {
+				hits[i].refuse()
+			}
+
 			hits[i].cancel()
 
 			if hits[i].Out.Kind != Allowed && (worst < 0 || longer(&hits[i].Out, &hits[worst].Out)) {
@@ -71,6 +76,24 @@ func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 // longer reports whether a refuses for longer than b; for ever is longest.
 func longer(a, b *Outcome) bool {
 	return b.RetryAfter != 0 && (a.RetryAfter == 0 || a.RetryAfter > b.RetryAfter)
+}
+
+// maxTries bounds the answers that a request waits for: what they leave to it
+// each time is less than it needs, and the next would be no other.
+const maxTries = 8
+
+// dry reports whether the hit's lease could not say, after reserveAll.
+func (h *Hit) dry() bool { return h.held == holdsNothing && h.Out.Kind == Allowed && !h.takeOnly() }
+
+// refuse refuses a hit for which the store has too little.
+func (h *Hit) refuse() {
+	e := h.entry
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	e.denied.Add(1)
+	e.refuse(&h.Out, h.Rule.table.clock.Now(), h.Cost, OverLimit)
 }
 
 // reserveAll tries every hit, and returns how many did not pass.
@@ -129,14 +152,26 @@ func (h *Hit) reserve(alone bool) bool {
 	h.epoch = e.Epoch()
 
 	tick := t.clock.tick.Load()
-	if left, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
+	if left, v, look := e.Reserve(tick, h.Cost); v.Passed() {
 		e.admit(&h.Out, FromLease, standing{tick, left + e.avail.Load(), left})
 		h.held = holdsLease
+
+		if look {
+			t.clock.Turn(t.clock.Now()) // catches a coarse clock that came to a stop
+		}
 
 		return true
 	}
 
-	return h.reserveSlow(alone)
+	ok := h.reserveSlow(alone)
+
+	if h.probe {
+		h.probe = false
+
+		t.enqueue(e, false)
+	}
+
+	return ok
 }
 
 func (h *Hit) reserveSlow(alone bool) bool {
@@ -165,7 +200,9 @@ func (h *Hit) reserveSlow(alone bool) bool {
 		return true
 	}
 
-	down, _ := e.down(now)
+	var down bool
+
+	down, h.probe = e.down(now)
 	if !down && !alone {
 		return true // dry
 	}
@@ -225,7 +262,10 @@ func (h *Hit) cancel() {
 	if h.held == holdsLease {
 		e.Cancel(h.epoch, h.Cost)
 	} else {
-		e.UndoLocal(h.Cost)
+		if e.Local() { // unless an answer has ended it meanwhile
+			e.UndoLocal(h.Cost)
+		}
+
 		h.Rule.counts.uncount(&h.Out)
 	}
 
@@ -287,12 +327,18 @@ func (t *Table) Refund(c Charge) {
 		return
 	}
 
-	if e.refund(c, t.clock.Now()) {
+	ask, gone := e.refund(c, t.clock.Now())
+	for gone { // the key was idle and left: what was told of it is credited by way of its next entry
+		e, c.epoch = e.rule.entry(e.key), storeEpoch
+		ask, gone = e.refund(c, t.clock.Now())
+	}
+
+	if ask {
 		t.enqueue(e, false)
 	}
 }
 
-func (e *Entry) refund(c Charge, now int64) (ask bool) {
+func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
@@ -301,10 +347,19 @@ func (e *Entry) refund(c Charge, now int64) (ask bool) {
 			e.UndoLocal(c.cost)
 		}
 
-		return false
+		return false, false
+	}
+
+	if e.gone {
+		return false, true
 	}
 
 	e.used = now
 
-	return e.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
+	ask = e.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
+	if !ask && now < c.end {
+		e.extra.Add(-c.cost) // back in the balance, and yet the request was admitted
+	}
+
+	return ask, false
 }

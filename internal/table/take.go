@@ -154,6 +154,15 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 		return nil, done
 	}
 
+	if slack := e.rule.now.Load().Slack; slack > 0 && e.limits.Load().leases && e.Borrow(n, slack) {
+		left := max(0, e.limits.Load().burst-n)
+		e.admit(out, FromLease, standing{now, left, 0})
+		out.Charge = Charge{entry: e, epoch: storeEpoch, cost: n, end: e.CountsUntil(now)}
+		e.rule.counts.count(out)
+
+		return nil, refill
+	}
+
 	return e.queue(n, byTake), wait
 }
 
@@ -298,7 +307,9 @@ func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
 			case failed:
 				e.lookLocal(t.clock.Now(), out)
 			}
-		case done, refill:
+		case refill:
+			t.enqueue(e, false)
+		case done:
 		}
 
 		return
@@ -335,8 +346,12 @@ func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
 		return nil, done
 	}
 
-	if down, _ := e.down(now); down {
+	if down, probe := e.down(now); down {
 		e.peekLocal(now, out)
+
+		if probe {
+			return nil, refill
+		}
 
 		return nil, done
 	}

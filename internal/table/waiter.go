@@ -245,7 +245,11 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 			return
 		}
 
-		e.tell(w, again)
+		// The store had less than this cost, though something: asking again at once would bring the same.
+		e.denied.Add(1)
+		e.refuse(&w.out, now, w.n, OverLimit)
+		w.out.Origin = FromStore
+		e.tell(w, given)
 
 		return
 	}

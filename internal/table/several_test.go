@@ -1,0 +1,121 @@
+package table_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/leaseway/leaseway/internal/table"
+)
+
+// takeAll asks holder h for n tokens of key under every rule named, and returns what each said.
+func (r *rig) takeAll(h int, key string, n int64, ids ...string) []table.Hit {
+	hits := make([]table.Hit, len(ids))
+	for i, id := range ids {
+		hits[i] = table.Hit{Rule: r.holders[h].Rule(id), Key: key, Cost: n}
+	}
+
+	r.holders[h].TakeAll(context.Background(), hits)
+
+	return hits
+}
+
+const twoRules = "rules: [{id: a, keyBy: user, limit: 1000, window: 1s}, {id: b, keyBy: user, limit: 1000, window: 1s}]"
+
+// Requests under several rules, and those that only look, find out as well that a coordinator answers again.
+func TestAnyRequestEndsAnOutage(t *testing.T) {
+	for name, ask := range map[string]func(r *rig){
+		"several rules": func(r *rig) { r.takeAll(0, "k", 1, "a", "b") },
+		"a look":        func(r *rig) { r.peek(0, "a", "k") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1, twoRules)
+			step := func(d int64) {
+				for end := r.now + d; r.now < end; {
+					r.wait(ms)
+					ask(r)
+				}
+			}
+
+			step(100 * ms)
+			r.cut()
+			r.take(0, "a", "fresh", 1)
+			step(sec)
+
+			if !r.holders[0].Stats().Down {
+				t.Fatal("the outage was not noticed")
+			}
+
+			r.heal()
+			step(500 * ms)
+
+			if r.holders[0].Stats().Down {
+				t.Error("the outage goes on though every call would succeed")
+			}
+		})
+	}
+}
+
+// A cost that is more than is left beside the leases is refused, not asked for again and again.
+func TestACostAboveWhatIsLeftIsAnswered(t *testing.T) {
+	r := newRig(t, 2, "rules: [{id: a, keyBy: user, limit: 1000, window: 10s, algorithm: fixed_window}, {id: b, keyBy: user, limit: 2000, window: 10s}]")
+
+	for range 30 {
+		r.take(0, "a", "k", 1)
+		r.take(1, "a", "k", 1)
+		r.wait(10 * ms)
+	}
+
+	calls := r.holders[1].gate.calls
+
+	if out := r.take(1, "a", "k", 930); out.Kind != table.OverLimit || out.RetryAfter <= 0 {
+		t.Errorf("930 of 1,000 with 60 spent and 44 leased: %+v", out)
+	}
+
+	if hits := r.takeAll(1, "k", 930, "a", "b"); hits[0].Out.Kind != table.OverLimit {
+		t.Errorf("under two rules: %+v", hits[0].Out)
+	}
+
+	if n := r.holders[1].gate.calls - calls; n > 20 {
+		t.Errorf("%d calls for two requests", n)
+	}
+}
+
+// A refund that comes when the key is long forgotten is credited all the same.
+func TestARefundAfterTheKeyLeft(t *testing.T) {
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 100, window: 1h}]")
+	out := r.take(0, "a", "k", 100)
+	r.wait(10 * sec)
+
+	if _, ok := r.holders[0].Rule("a").Key("k"); ok {
+		t.Fatal("the key is still there: wait longer")
+	}
+
+	r.holders[0].Refund(out.Charge)
+
+	if out := r.take(0, "a", "k", 100); out.Kind != table.Allowed {
+		t.Errorf("100 were refunded and are not to be had: %+v", out)
+	}
+}
+
+// A refund does not make an admission unhappen, whatever its cost.
+func TestARefundedRequestStaysCounted(t *testing.T) {
+	r := newRig(t, 1, twoRules)
+
+	for range 100 {
+		r.take(0, "a", "k", 1)
+		r.wait(5 * ms)
+	}
+
+	before := r.holders[0].Stats().Rules[0].Allowed[table.FromLease]
+	out := r.take(0, "a", "k", 10)
+
+	if out.Origin != table.FromLease {
+		t.Fatalf("it was not paid from the lease: %+v", out)
+	}
+
+	r.holders[0].Refund(out.Charge)
+
+	if after := r.holders[0].Stats().Rules[0].Allowed[table.FromLease]; after != before+1 {
+		t.Errorf("%d admitted before, %d after one more and its refund", before, after)
+	}
+}
