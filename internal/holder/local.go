@@ -114,3 +114,15 @@ func (l *Lease) endLocal(now int64) {
 	l.oweLocal(now)
 	l.local = local{}
 }
+
+// Borrow admits n tokens of a key that no answer was heard about, if with them
+// no more than slack are owed: a rule can so keep the first requests of a key from waiting.
+func (l *Lease) Borrow(n, slack int64) bool {
+	if l.Known() || max(0, l.debt-l.acked)+n > slack {
+		return false
+	}
+
+	l.debt += n
+
+	return true
+}

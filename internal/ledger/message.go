@@ -200,6 +200,8 @@ func (s *State) askAgain(others, holders int64) int64 {
 		return collect // no slow limit may keep what is there from being asked for
 	case fixed && others > 0:
 		return min(next, collect)
+	case fixed:
+		return next // nothing comes before the next window, and all of it then
 	default:
 		return max(next, collect)
 	}

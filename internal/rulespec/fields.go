@@ -115,7 +115,7 @@ func behaviourFields() []Field {
 		},
 		{Name: "fallback", Value: mapOf(fallbackFields()), Doc: "The bucket of one server alone; left out, 0.8 of the limit divided by the live servers. Only with `onUnavailable: local`. It is a token bucket, whatever the algorithm."},
 		{Name: "lease", Value: mapOf(leaseFields()), Doc: "How tokens are handed out to servers."},
-		{Name: "slack", Value: whole("0", maxTokens), Default: "0", Doc: "Tokens above the limit that the rule tolerates for the sake of keys that are seen for the first time."},
+		{Name: "slack", Value: whole("0", maxTokens), Default: "0", Doc: "Tokens that each server may admit of a key it knows nothing of, without waiting for an answer. They are charged afterwards, so a key can pass its limit by this much for each server."},
 		{
 			Name: "rollout", Value: whole("0", "100").with(object{"const": 100}), Default: "100",
 			Doc: "The percentage of keys that a new version applies to. Only 100 is available in this version.",
