@@ -216,7 +216,7 @@ func (t *Table) call(ctx context.Context, c *flight, entries []*Entry) {
 		return
 	}
 
-	if t.out.succeed() {
+	if !t.closed.Load() && t.out.succeed() {
 		t.cfg.Logger.Info("the coordinator answers again", "holder", t.cfg.Name)
 	}
 
@@ -355,7 +355,13 @@ func (t *Table) fail(now int64, entries []*Entry, err error) {
 
 // returnAll gives every lease back in as few calls as possible.
 func (t *Table) returnAll(ctx context.Context) error {
-	t.queue.calls.Wait()
+	for range maxCalls { // wait for the calls under way, and let no other begin
+		select {
+		case t.queue.slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 
 	var holding []*Entry
 

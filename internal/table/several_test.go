@@ -119,3 +119,27 @@ func TestARefundedRequestStaysCounted(t *testing.T) {
 		t.Errorf("%d admitted before, %d after one more and its refund", before, after)
 	}
 }
+
+// After Close nobody waits for a coordinator, although it took the leases back.
+func TestAfterCloseItIsAnOutage(t *testing.T) {
+	r := newRig(t, 1, twoRules)
+
+	for range 50 {
+		r.take(0, "a", "k", 1)
+		r.wait(2 * ms)
+	}
+
+	if err := r.holders[0].Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+
+	calls := r.holders[0].gate.calls
+
+	if out := r.take(0, "a", "k", 1); out.Origin != table.FromLocal || !r.holders[0].Stats().Down {
+		t.Errorf("a request after Close: %+v", out)
+	}
+
+	if n := r.holders[0].gate.calls - calls; n > 0 {
+		t.Errorf("it made %d calls", n)
+	}
+}
