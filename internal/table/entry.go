@@ -38,6 +38,7 @@ type Entry struct {
 	missed  bool      // the last ask got no answer
 	leaving bool      // its rule is gone: give everything back
 	gone    bool      // it is in no table any more
+	stray   bool      // it never was, since the table is full; set before anyone else sees it
 	visit   int64     // the wheel's slot for it; under the wheel's lock
 	due     int64     // when it is to be visited, which may be turns away; under the same
 }
@@ -69,9 +70,21 @@ func (r *Rule) overflow(key string) *Entry {
 	r.table.counts.overflow.Add(1)
 
 	if !r.table.out.down(r.table.clock.Now()) {
-		return r.newEntry(key)
+		e := r.newEntry(key)
+		e.stray = true
+
+		return e
 	}
 
+	return r.spareEntry()
+}
+
+// twin reports whether o is another entry of the same key, which only a full table has.
+func (e *Entry) twin(o *Entry) bool { return o.rule == e.rule && o.key == e.key }
+
+// spareEntry returns the entry of all keys that are decided without a
+// coordinator while the table is full.
+func (r *Rule) spareEntry() *Entry {
 	if r.spare.Load() == nil {
 		r.spare.CompareAndSwap(nil, r.newEntry(""))
 	}

@@ -257,6 +257,12 @@ func (t *Table) board(c *flight, entries []*Entry) {
 	for _, e := range entries {
 		e.asking.Store(false)
 
+		if e.stray && slices.ContainsFunc(c.entries, e.twin) { // they would get one answer, and both spend it
+			c.more = append(c.more, e)
+
+			continue
+		}
+
 		if ask, ok := e.ask(t.clock.Now(), seq, c); ok {
 			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.key, Ask: ask})
 			c.entries = append(c.entries, e)

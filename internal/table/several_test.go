@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/table"
 )
 
@@ -141,5 +142,34 @@ func TestAfterCloseItIsAnOutage(t *testing.T) {
 
 	if n := r.holders[0].gate.calls - calls; n > 0 {
 		t.Errorf("it made %d calls", n)
+	}
+}
+
+// mute is a source whose stores answer for no key, though the calls succeed.
+type mute struct{ table.Source }
+
+func (m mute) Acquire(ctx context.Context, b *ledger.Batch) (*ledger.Answers, error) {
+	answers, err := m.Source.Acquire(ctx, b)
+	for i := range answers.Keys {
+		answers.Keys[i] = ledger.KeyAnswer{Code: ledger.KeyUnavailable}
+	}
+
+	return answers, err
+}
+
+// Keys that find the table full share one local limit, also when only their own store is out of reach.
+func TestAFullTableFailsToOneLocalLimit(t *testing.T) {
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 10, window: 1h}]")
+	h := r.holders[0]
+	h.Table = table.New(mute{r.coord}, table.Config{Clock: h.clock, Inline: true, MaxKeys: 1})
+
+	if err := h.SetRules(r.book.Current()); err != nil {
+		t.Fatal(err)
+	}
+
+	r.take(0, "a", "the one that is kept", 1)
+
+	if n := r.times(0, "a", "k", 50); n != 8 {
+		t.Errorf("%d admitted, where four fifths of 10 are the holder's share", n)
 	}
 }

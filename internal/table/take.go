@@ -222,6 +222,13 @@ func (e *Entry) decideLocal(now, n int64, out *Outcome) {
 
 // local is what the rule says for an outage; under the lock.
 func (e *Entry) local(now, n int64, out *Outcome) {
+	if e.stray { // a local limit of its own would be a full one for every request
+		e = e.rule.spareEntry()
+
+		e.mu.Lock()
+		defer e.mu.Unlock()
+	}
+
 	def := e.rule.now.Load()
 	counts := &e.rule.counts
 
