@@ -45,6 +45,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 	defer l.recovered(s, &d)
 
 	l.match(s)
+	l.together(s)
 
 	switch {
 	case s.refused.rule != nil:
@@ -140,6 +141,23 @@ func (l *Limiter) match(s *scratch) {
 		} else {
 			s.hits = append(s.hits, hit)
 		}
+	}
+}
+
+// together has all rules of a request wait until one deadline, if there are several.
+func (l *Limiter) together(s *scratch) {
+	if len(s.hits)+len(s.shadows) < 2 {
+		return
+	}
+
+	until := l.table.Until()
+
+	for i := range s.hits {
+		s.hits[i].Out.Until = until
+	}
+
+	for i := range s.shadows {
+		s.shadows[i].Out.Until = until
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 
 // Rule is one rule of a Limiter, for programs that know which rule a request is
 // subject to: no matching, and for a key that is in use no I/O and no
-// allocation. It follows the rule through all its versions.
+// allocation. It follows the rule through all its versions; while it is not in
+// force everything is allowed.
 type Rule struct {
 	limiter *Limiter
 	rule    *table.Rule
@@ -50,6 +51,11 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 	var out table.Outcome
 
 	r.rule.Take(context.Background(), key, cost, &out)
+
+	if out.Origin == table.FromNone {
+		return Decision{Allowed: true} // the rule is not in force any more
+	}
+
 	d.fill(r.rule.ID(), &out)
 	d.charges.first = out.Charge
 
@@ -63,6 +69,11 @@ func (r *Rule) Peek(key string) (d Decision) {
 	var out table.Outcome
 
 	r.rule.Peek(context.Background(), key, &out)
+
+	if out.Origin == table.FromNone {
+		return Decision{Allowed: true}
+	}
+
 	d.fill(r.rule.ID(), &out)
 
 	return d

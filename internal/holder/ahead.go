@@ -63,7 +63,8 @@ func (l *Lease) begin(now int64) {
 	}
 
 	l.expire(now)
-	l.id, l.granted, l.until = n.id, n.granted, n.until
+	l.id, l.granted, l.over = n.id, n.granted, n.until
+	l.until = n.until - margin(&l.heard.terms, n.until-n.from)
 	l.balance.Store(n.granted)
 	l.low.Store(min(l.demand.low(), n.granted))
 	l.denyTill.Store(0)

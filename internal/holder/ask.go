@@ -5,6 +5,12 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
+// See margin; µs, and a part of the TTL.
+const (
+	edgeMargin = 5_000
+	edgePart   = 10
+)
+
 // Need says why a lease asks.
 type Need struct {
 	Seq     uint64  // the process's next
@@ -18,10 +24,11 @@ type Need struct {
 
 // Ask builds the message to the ledger, and remembers it as the one on its way.
 func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
-	if l.until != 0 && now >= l.until {
+	if l.over != 0 && now >= l.over {
 		l.mark.turn(l, ticks)
-		l.expire(now)
 	}
+
+	l.stop(now)
 
 	l.begin(now)
 
@@ -170,10 +177,11 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	}
 
 	l.granted, l.struck = a.Granted, 0
-	l.until = 0
+	l.until, l.over = 0, 0
 
 	if l.id != 0 {
-		l.until = sent.at + a.TTL
+		l.over = sent.at + a.TTL
+		l.until = l.over - margin(&a.Terms, a.TTL)
 	}
 
 	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.end > max(1, a.Terms.Length)/2
@@ -190,6 +198,16 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	l.scarce(a, sent.at)
 
 	return true
+}
+
+// margin is how long before the end of a window its lease is not spent any
+// more, since requests see a coarse clock: other leases have the ledger's Guard for that.
+func margin(t *ledger.Terms, ttl int64) int64 {
+	if !t.Algorithm.Windowed() {
+		return 0
+	}
+
+	return min(edgeMargin, ttl/edgePart)
 }
 
 // settleDebt notes what the ledger has charged.

@@ -55,7 +55,8 @@ type Lease struct {
 	id      uint64
 	granted int64 // G, as last heard
 	struck  int64 // of it, given back in an ask that was not answered yet
-	until   int64 // end of the lease
+	until   int64 // no more is spent from then on
+	over    int64 // end of the lease
 	mark    mark
 	sent    sent
 	heard   heard
@@ -119,14 +120,22 @@ func (l *Lease) Until() int64 { return l.until }
 // Turn must run before the first spending of every tick: it ends a lease whose
 // time is over and notes when spending went on. now is an instant within the tick.
 func (l *Lease) Turn(tick, now int64, ticks Ticks) {
-	if l.until != 0 && now >= l.until {
-		l.expire(now)
-	}
-
+	l.stop(now)
 	l.begin(now)
 	l.mark.turn(l, ticks)
 	l.mark.tick, l.mark.first, l.mark.open = tick, l.Spent(), true
 	l.tick.Store(tick)
+}
+
+// stop ends a lease whose time is over, and strikes what is left of one that
+// must not be spent any more, so that the next ask gives it back.
+func (l *Lease) stop(now int64) {
+	switch {
+	case l.over != 0 && now >= l.over:
+		l.expire(now)
+	case l.until != 0 && now >= l.until:
+		l.struck += l.balance.Swap(0)
+	}
 }
 
 // expire ends a lease whose time is over. The ledger takes what was left as
@@ -155,7 +164,8 @@ func (l *Lease) end() (gone int64) {
 	l.past += spent
 	l.demand.spent -= spent
 	l.low.Store(0)
-	l.id, l.granted, l.struck, l.until, l.told = 0, 0, 0, 0, 0
+	l.id, l.granted, l.struck, l.told = 0, 0, 0, 0
+	l.until, l.over = 0, 0
 	l.sent.seq = 0
 	l.heard.spent = 0
 	l.mark = mark{}

@@ -1,6 +1,10 @@
 package holder
 
-import "github.com/leaseway/leaseway/internal/rate"
+import (
+	"math"
+
+	"github.com/leaseway/leaseway/internal/rate"
+)
 
 // local is the conservative limit that a holder keeps by itself while the
 // coordinator is unreachable: bucket decides, starting at the level last heard.
@@ -48,7 +52,7 @@ func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, hol
 		// The used part of the bucket is used in the local one, too.
 		b := l.heard.terms.Bucket
 		used := b.Burst - b.Avail(now, l.heard.tat)
-		f.tat = add(f.bucket, f.tat, (used*f.bucket.Burst+b.Burst-1)/b.Burst)
+		f.tat = add(f.bucket, f.tat, int64(math.Ceil(float64(used)/float64(b.Burst)*float64(f.bucket.Burst))))
 	}
 
 	f.owing = f.from

@@ -34,7 +34,7 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 			{ledgerGo, "if i >= 0 && s.Leases[i].ID != ask.Lease {", "if i >= 0 && false {"},
 			{"model_test.go", "p.incarnation = m.seq\n", "p.incarnation = max(p.incarnation, 7)\n"},
 		},
-		"the TTL counted from the answer":       {{askGo, "l.until = sent.at + a.TTL", "l.until = now + a.TTL"}},
+		"the TTL counted from the answer":       {{askGo, "l.over = sent.at + a.TTL", "l.over = now + a.TTL"}},
 		"the TTL not looked at after an answer": {{askGo, "\tl.tick.Store(0) // the next spend looks", "\t// the next spend looks"}},
 		"an unknown lease's S believed":         {{ledgerGo, "\t\task.Spent = 0\n", ""}, {ledgerGo, "ask.RaiseTo -= ask.Spent //", "//"}},
 		"a negative grant": {
@@ -44,7 +44,7 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 		"an older ask is applied":                  {{ledgerGo, "if ask.Seq < s.Leases[i].Seq {", "if false {"}, {ledgerGo, "ask.Seq <= s.Leases[i].Seq", "ask.Seq == s.Leases[i].Seq"}},
 		"a doubled ask is applied":                 {{ledgerGo, "ask.Seq <= s.Leases[i].Seq", "ask.Seq < s.Leases[i].Seq"}},
 		"an expired lease is dropped as unspent":   {{ledgerGo, "\ts.lift(at, s.Outstanding())\n", ""}},
-		"a lease outlives its TTL":                 {{leaseGo, "if l.until != 0 && now >= l.until {", "if false {"}},
+		"a lease outlives its TTL":                 {{leaseGo, "case l.over != 0 && now >= l.over:", "case false:"}, {leaseGo, "case l.until != 0 && now >= l.until:", "case false && now > 0:"}},
 		"spending began to refill before it did":   {{markGo, "ticks.After(m.tick), m.sentBase-m.first", "ticks.After(m.tick), m.sentBase-m.first-1"}},
 		"only the spends since the ask are marked": {{markGo, "m.before.raise(m.rebased(b))", "_ = m.rebased(b)"}},
 		"a return that is spent as well":           {{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}},

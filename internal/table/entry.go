@@ -36,7 +36,6 @@ type Entry struct {
 	lead    int64     // how long before the end of its window it asks for the next one, µs
 	ahead   bool      // its next ask is for the next window
 	missed  bool      // the last ask got no answer
-	leaving bool      // its rule is gone: give everything back
 	gone    bool      // it is in no table any more
 	stray   bool      // it never was, since the table is full; set before anyone else sees it
 	visit   int64     // the wheel's slot for it; under the wheel's lock
@@ -130,6 +129,9 @@ func (e *Entry) saw(now int64, a *ledger.Answer) {
 	e.avail.Store(max(0, e.Remaining(now)-e.Balance()))
 	e.full.Store(now + e.FullSpent(now))
 }
+
+// leaving reports whether the entry's rule is gone, so that everything is to be given back.
+func (e *Entry) leaving() bool { return e.rule.retired.Load() }
 
 // turn brings the lease to the present tick; under the lock.
 func (e *Entry) turn(now int64) (tick int64) {

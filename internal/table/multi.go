@@ -2,8 +2,7 @@ package table
 
 import (
 	"context"
-
-	"github.com/leaseway/leaseway/internal/holder"
+	"slices"
 )
 
 // Hit is one rule that a request must pass, and the key it spends there.
@@ -38,12 +37,12 @@ const (
 // whose tokens cannot be leased are asked last, one after the other; if one of
 // them refuses, what the others took is refunded.
 func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
-	until := t.clock.Now() + t.deadline
+	until := t.until(&hits[0].Out)
 	alone := false // decide without waiting any longer
 
 	for tries := 1; ; tries++ {
 		dry := t.reserveAll(hits, alone)
-		if dry == 0 && t.takeRest(ctx, hits) {
+		if dry == 0 && t.takeRest(ctx, hits, until) {
 			for i := range hits {
 				hits[i].commit()
 			}
@@ -69,8 +68,18 @@ func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 			return worst
 		}
 
-		alone = !t.leaseAll(ctx, hits, until)
+		if alone = !t.leaseAll(ctx, hits, until); alone && ctx.Err() != nil {
+			return t.quitAll(hits)
+		}
 	}
+}
+
+// quitAll refuses a request whose caller did not wait, by the first rule that could not say.
+func (t *Table) quitAll(hits []Hit) int {
+	first := slices.IndexFunc(hits, func(h Hit) bool { return h.entry != nil })
+	hits[first].entry.quit(t.clock.Now(), hits[first].Cost, &hits[first].Out)
+
+	return first
 }
 
 // longer reports whether a refuses for longer than b; for ever is longest.
@@ -123,13 +132,14 @@ func (t *Table) reserveAll(hits []Hit, alone bool) (dry int) {
 func (h *Hit) takeOnly() bool { return !h.Rule.own.Load().leases && !h.Rule.now.Load().Block }
 
 // takeRest takes from the rules that cannot be leased from, and reports whether all of them agreed.
-func (t *Table) takeRest(ctx context.Context, hits []Hit) bool {
+func (t *Table) takeRest(ctx context.Context, hits []Hit, until int64) bool {
 	for i := range hits {
 		h := &hits[i]
 		if !h.takeOnly() {
 			continue
 		}
 
+		h.Out.Until = until
 		h.Rule.Take(ctx, h.Key, h.Cost, &h.Out)
 
 		if h.Out.Kind != Allowed {
@@ -140,136 +150,6 @@ func (t *Table) takeRest(ctx context.Context, hits []Hit) bool {
 	}
 
 	return true
-}
-
-// reserve tries one hit. It reports false if the entry has left the table.
-func (h *Hit) reserve(alone bool) bool {
-	if h.entry == nil {
-		h.entry = h.Rule.entry(h.Key)
-	}
-
-	e, t := h.entry, h.Rule.table
-	h.epoch = e.Epoch()
-
-	tick := t.clock.tick.Load()
-	if left, v, look := e.Reserve(tick, h.Cost); v.Passed() {
-		e.admit(&h.Out, FromLease, standing{tick, left + e.avail.Load(), left})
-		h.held = holdsLease
-
-		if look {
-			t.clock.Turn(t.clock.Now()) // catches a coarse clock that came to a stop
-		}
-
-		return true
-	}
-
-	ok := h.reserveSlow(alone)
-
-	if h.probe {
-		h.probe = false
-
-		t.enqueue(e, false)
-	}
-
-	return ok
-}
-
-func (h *Hit) reserveSlow(alone bool) bool {
-	e, now := h.entry, h.Rule.table.clock.Now()
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	if e.gone {
-		return false
-	}
-
-	e.refresh()
-	e.used = now
-	tick := e.turn(now)
-	h.epoch = e.Epoch()
-
-	if _, v, _ := e.Reserve(tick, h.Cost); v.Passed() {
-		e.admit(&h.Out, FromLease, standing{now, e.Remaining(now), e.Balance()})
-		h.held = holdsLease
-
-		return true
-	}
-
-	if e.deny(now, h.Cost, &h.Out) {
-		return true
-	}
-
-	var down bool
-
-	down, h.probe = e.down(now)
-	if !down && !alone {
-		return true // dry
-	}
-
-	e.local(now, h.Cost, &h.Out)
-
-	switch {
-	case h.Out.Kind != Allowed:
-	case h.Out.Origin == FromLocal:
-		h.held = holdsLocal
-	default:
-		h.held = holdsOpen
-	}
-
-	return true
-}
-
-// commit makes what the hit reserved spent.
-func (h *Hit) commit() {
-	e := h.entry
-
-	switch h.held {
-	case holdsLease:
-		e.Commit(h.Cost)
-
-		if h.Cost != 1 {
-			e.extra.Add(h.Cost - 1)
-		}
-
-		h.Out.Charge = Charge{entry: e, epoch: h.epoch, cost: h.Cost, end: e.countsUntil()}
-
-		if e.Low() {
-			h.Rule.table.afterSpend(e, true, false)
-		}
-	case holdsNothing, holdsLocal, holdsOpen, holdsTake:
-	}
-}
-
-// cancel gives back what the hit reserved.
-func (h *Hit) cancel() {
-	switch h.held {
-	case holdsNothing, holdsOpen:
-		return
-	case holdsTake:
-		h.held = holdsNothing
-		h.Rule.table.Refund(h.Out.Charge)
-
-		return
-	case holdsLease, holdsLocal:
-	}
-
-	e := h.entry
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	if h.held == holdsLease {
-		e.Cancel(h.epoch, h.Cost)
-	} else {
-		if e.Local() { // unless an answer has ended it meanwhile
-			e.UndoLocal(h.Cost)
-		}
-
-		h.Rule.counts.uncount(&h.Out)
-	}
-
-	h.held = holdsNothing
 }
 
 // leaseAll asks for every hit's tokens in one go, and waits. It reports false
@@ -296,9 +176,10 @@ func (t *Table) leaseAll(ctx context.Context, hits []Hit, until int64) bool {
 			continue
 		}
 
-		if t.await(ctx, hits[i].entry, ws[i], until) == failed {
+		switch t.await(ctx, hits[i].entry, ws[i], until) {
+		case failed, quit:
 			ok = false
-		} else {
+		case given, again:
 			t.waiters.Put(ws[i])
 		}
 	}
@@ -318,48 +199,4 @@ func (h *Hit) want() *waiter {
 	}
 
 	return e.queue(h.Cost, byNeed)
-}
-
-// Refund gives back what c charged.
-func (t *Table) Refund(c Charge) {
-	e := c.entry
-	if e == nil || c.cost <= 0 {
-		return
-	}
-
-	ask, gone := e.refund(c, t.clock.Now())
-	for gone { // the key was idle and left: what was told of it is credited by way of its next entry
-		e, c.epoch = e.rule.entry(e.key), storeEpoch
-		ask, gone = e.refund(c, t.clock.Now())
-	}
-
-	if ask {
-		t.enqueue(e, false)
-	}
-}
-
-func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	if c.epoch == localEpoch {
-		if e.Local() {
-			e.UndoLocal(c.cost)
-		}
-
-		return false, false
-	}
-
-	if e.gone {
-		return false, true
-	}
-
-	e.used = now
-
-	ask = e.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
-	if !ask && now < c.end {
-		e.extra.Add(-c.cost) // back in the balance, and yet the request was admitted
-	}
-
-	return ask, false
 }

@@ -42,6 +42,9 @@ type Outcome struct {
 	Quota      int64
 	Window     time.Duration
 	Charge     Charge
+
+	// Until is told, not answered: when to stop waiting for the source, µs. 0 is the deadline from now.
+	Until int64
 }
 
 // Charge is what a request took, so that it can be given back.

@@ -19,6 +19,7 @@ type Rule struct {
 	own     atomic.Pointer[limits] // of its keys without an override
 	entries *xsync.Map[string, *Entry]
 	spare   atomic.Pointer[Entry] // of all keys that found the table full, in an outage
+	retired atomic.Bool           // no rule set in force has it
 	counts  ruleCounts
 }
 
@@ -39,38 +40,42 @@ func (t *Table) SetRules(set *rule.Set) error {
 	}
 
 	next := &running{set: set, rules: make([]*Rule, len(set.Rules))}
-	rules := make(map[string]*Rule, len(set.Rules))
+	present := make(map[string]bool, len(set.Rules))
 
 	for i, def := range set.Rules {
 		r := t.rules[def.ID]
 		if r == nil {
 			r = &Rule{table: t, id: def.ID, entries: xsync.NewMap[string, *Entry]()}
+			t.rules[def.ID] = r
 		}
 
 		r.own.Store(newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL}))
 		r.now.Store(def)
-		next.rules[i], rules[def.ID] = r, r
+		r.retired.Store(false)
+		next.rules[i], present[def.ID] = r, true
 	}
 
 	t.running.Store(next)
 
 	for id, r := range t.rules {
-		if rules[id] == nil {
+		if !present[id] && !r.retired.Swap(true) {
 			t.retire(r)
 		}
 	}
 
-	t.rules = rules
-
 	return nil
 }
 
-// Rule returns the rule with id, nil if there is none.
+// Rule returns the rule with id, nil if none is in force.
 func (t *Table) Rule(id string) *Rule {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 
-	return t.rules[id]
+	if r := t.rules[id]; r != nil && !r.retired.Load() {
+		return r
+	}
+
+	return nil
 }
 
 // Match returns the rules in force and what req matches of them.
@@ -80,11 +85,11 @@ func (t *Table) Match(req *rule.Request, buf []rule.Match) ([]rule.Match, []*Rul
 	return now.set.Match(req, buf), now.rules
 }
 
-// retire gives back the leases of a rule that is gone.
+// retire gives back the leases of a rule that is gone. The rule itself is kept:
+// programs may hold it, and if it comes back it must be the one they hold.
 func (t *Table) retire(r *Rule) {
 	r.entries.Range(func(_ string, e *Entry) bool {
 		e.mu.Lock()
-		e.leaving = true
 		holds := e.Holds()
 		e.mu.Unlock()
 

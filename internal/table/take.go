@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/leaseway/leaseway/internal/holder"
-	"github.com/leaseway/leaseway/rule"
 )
 
 // Take decides a request for n tokens of key, at least 1, under this rule alone.
@@ -67,8 +66,15 @@ func (t *Table) afterSpend(e *Entry, low, look bool) {
 // slow decides under the lock, and waits for a flight if the lease cannot say.
 func (r *Rule) slow(ctx context.Context, key string, n int64, out *Outcome) {
 	t := r.table
+	until := t.until(out)
+
+	if r.retired.Load() {
+		*out = Outcome{}
+
+		return
+	}
+
 	e := r.entry(key)
-	until := t.clock.Now() + t.deadline
 
 	for {
 		w, next := e.decide(t.clock.Now(), n, out)
@@ -95,12 +101,37 @@ func (r *Rule) slow(ctx context.Context, key string, n int64, out *Outcome) {
 				continue
 			case failed:
 				e.decideLocal(t.clock.Now(), n, out)
+			case quit:
+				e.quit(t.clock.Now(), n, out)
 			}
 		case done:
 		}
 
 		return
 	}
+}
+
+// until returns when the request of out stops waiting.
+func (t *Table) until(out *Outcome) int64 {
+	if out.Until != 0 {
+		return out.Until
+	}
+
+	return t.Until()
+}
+
+// Until returns the deadline of a request that comes now, µs on the table's clock.
+func (t *Table) Until() int64 { return t.clock.Now() + t.deadline }
+
+// quit refuses a request whose caller did not wait for the answer: it must not
+// pass for free, and the local limit is for when there is no coordinator.
+func (e *Entry) quit(now, n int64, out *Outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	e.refuse(out, now, n, Unavailable)
+	out.Origin, out.RetryAfter = FromClosed, retryClosed
+	e.rule.counts.count(out)
 }
 
 // next is what remains to be done after a look under the lock.
@@ -201,195 +232,4 @@ func (e *Entry) down(now int64) (down, probe bool) {
 	}
 
 	return now < e.downTo, false
-}
-
-// decideLocal decides without a coordinator.
-func (e *Entry) decideLocal(now, n int64, out *Outcome) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	tick := e.turn(now)
-	epoch := e.Epoch()
-
-	if left, v, _ := e.Spend(tick, n); v.Passed() {
-		e.spent(out, now, left, Charge{entry: e, epoch: epoch, cost: n})
-
-		return
-	}
-
-	e.local(now, n, out)
-}
-
-// local is what the rule says for an outage; under the lock.
-func (e *Entry) local(now, n int64, out *Outcome) {
-	if e.stray { // a local limit of its own would be a full one for every request
-		e = e.rule.spareEntry()
-
-		e.mu.Lock()
-		defer e.mu.Unlock()
-	}
-
-	def := e.rule.now.Load()
-	counts := &e.rule.counts
-
-	switch def.OnUnavailable {
-	case rule.Allow:
-		e.admit(out, FromOpen, standing{now, 0, 0})
-	case rule.Deny:
-		e.refuse(out, now, n, Unavailable)
-		out.Origin, out.Remaining = FromClosed, 0
-		out.RetryAfter = retryClosed
-	case rule.Local:
-		e.beginLocal(now, def)
-		delay := e.LocalDelay(now)
-
-		ok, left, after := e.TakeLocal(now, n)
-		if ok {
-			e.admit(out, FromLocal, standing{now, left, 0})
-
-			if def.Algorithm == rule.LeakyBucket {
-				out.Delay = delay
-			}
-
-			out.Charge = Charge{entry: e, epoch: localEpoch, cost: n}
-		} else {
-			e.refuse(out, now, n, OverLimit)
-			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)
-
-			if after < 0 {
-				out.RetryAfter = retryClosed // above this share, but not above the limit
-			}
-		}
-	}
-
-	counts.count(out)
-}
-
-// retryClosed is the wait that a refusal for want of a coordinator names: 1 s.
-const retryClosed = 1_000_000
-
-// Epochs of charges that no lease paid.
-const (
-	localEpoch = ^uint64(0)     // the local bucket
-	storeEpoch = ^uint64(0) - 1 // a take
-)
-
-func (e *Entry) beginLocal(now int64, def *rule.Rule) {
-	if e.Local() {
-		return
-	}
-
-	if f := def.Fallback; f != nil {
-		if b, err := newBucket(f); err == nil {
-			e.BeginLocal(now, e.limits.Load().bucket, &b, e.rule.table.live.Load())
-
-			return
-		}
-	}
-
-	e.BeginLocal(now, e.limits.Load().bucket, nil, e.rule.table.live.Load())
-}
-
-// Peek says what a request for one token would get, and charges nothing.
-func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
-	t := r.table
-	e := r.entry(key)
-	until := t.clock.Now() + t.deadline
-
-	for {
-		w, next := e.look(t.clock.Now(), out)
-
-		switch next {
-		case retry:
-			e = r.entry(key)
-
-			continue
-		case wait:
-			t.enqueue(e, true)
-
-			switch t.await(ctx, e, w, until) {
-			case given, again:
-				*out = w.out
-				t.waiters.Put(w)
-			case failed:
-				e.lookLocal(t.clock.Now(), out)
-			}
-		case refill:
-			t.enqueue(e, false)
-		case done:
-		}
-
-		return
-	}
-}
-
-func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	if e.gone {
-		return nil, retry
-	}
-
-	e.refresh()
-	e.used = now
-	e.turn(now)
-
-	if e.Balance() > 0 {
-		e.admit(out, FromLease, standing{now, e.Remaining(now), e.Balance()})
-
-		return nil, done
-	}
-
-	if e.limits.Load().bucket.Burst == 0 {
-		e.refuse(out, now, 1, Blocked)
-
-		return nil, done
-	}
-
-	if _, denied := e.Denied(now, 1); denied {
-		e.refuse(out, now, 1, OverLimit)
-
-		return nil, done
-	}
-
-	if down, probe := e.down(now); down {
-		e.peekLocal(now, out)
-
-		if probe {
-			return nil, refill
-		}
-
-		return nil, done
-	}
-
-	return e.queue(0, byLook), wait
-}
-
-func (e *Entry) lookLocal(now int64, out *Outcome) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.peekLocal(now, out)
-}
-
-// peekLocal is local without a trace; under the lock.
-func (e *Entry) peekLocal(now int64, out *Outcome) {
-	switch def := e.rule.now.Load(); def.OnUnavailable {
-	case rule.Allow:
-		e.admit(out, FromOpen, standing{now, 0, 0})
-	case rule.Deny:
-		e.refuse(out, now, 1, Unavailable)
-		out.Origin, out.RetryAfter = FromClosed, retryClosed
-	case rule.Local:
-		e.beginLocal(now, def)
-
-		ok, left, after := e.TakeLocal(now, 1)
-		if ok {
-			e.UndoLocal(1)
-			e.admit(out, FromLocal, standing{now, left + 1, 0})
-		} else {
-			e.refuse(out, now, 1, OverLimit)
-			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)
-		}
-	}
 }

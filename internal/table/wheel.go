@@ -140,13 +140,13 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	switch {
 	case flying || len(e.waiting) > 0:
 		return now + busyAgain, false
-	case ahead && now >= early && !e.leaving:
+	case ahead && now >= early && !e.leaving():
 		e.ahead = true
 
 		return now + busyAgain, true
-	case ahead && early < refresh && now < refresh && !e.leaving:
+	case ahead && early < refresh && now < refresh && !e.leaving():
 		return early, false
-	case refresh != 0 && now < refresh && !e.leaving:
+	case refresh != 0 && now < refresh && !e.leaving():
 		return sooner(refresh, begins), false
 	case refresh != 0 || e.Owes():
 		if down, probe := e.rule.table.out.ask(now); down && !probe {
@@ -154,7 +154,7 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 		}
 
 		return now + busyAgain, true
-	case e.leaving:
+	case e.leaving():
 	case begins != 0:
 		return begins, false
 	case denied:

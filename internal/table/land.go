@@ -1,0 +1,169 @@
+package table
+
+import (
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// land tells the waiters of a flight what the answer was; under the lock.
+func (e *Entry) land(now int64, a *ledger.Answer) {
+	take, after := 0, e.takenCost(a)
+
+	for _, w := range e.flying {
+		switch w.by {
+		case byTake:
+			taken := a.Taken&(1<<take) != 0
+			take++
+
+			if taken && a.Terms.Algorithm == rate.LeakyBucket {
+				w.out.Delay = delay(a, after)
+				after -= w.n
+			}
+
+			e.landTake(now, w, taken)
+		case byNeed:
+			e.tell(w, again)
+		case byLook:
+			e.landLook(now, w)
+		}
+	}
+
+	clear(e.flying)
+	e.flying = e.flying[:0]
+
+	// Those that came later are served from a refill, or refused with the rest.
+	rest := e.waiting[:0]
+
+	for _, w := range e.waiting {
+		if w.by == byTake && w.held == 0 && (e.landSpend(now, w) || e.landDeny(now, w)) {
+			continue
+		}
+
+		rest = append(rest, w)
+	}
+
+	clear(e.waiting[len(rest):])
+	e.waiting = rest
+}
+
+// takenCost returns the tokens of the takes that were given.
+func (e *Entry) takenCost(a *ledger.Answer) (n int64) {
+	take := 0
+
+	for _, w := range e.flying {
+		if w.by == byTake {
+			if a.Taken&(1<<take) != 0 {
+				n += w.n
+			}
+
+			take++
+		}
+	}
+
+	return n
+}
+
+// delay returns how long a take has to wait for its turn in a leaky bucket: the
+// level at the answer without its own tokens and those of the takes after it, n in all.
+func delay(a *ledger.Answer, n int64) int64 {
+	at := a.Terms.Bucket.Add(a.Level, -n)
+	if at.Frac > 0 {
+		at.Micros++
+	}
+
+	return max(0, at.Micros)
+}
+
+func (e *Entry) landTake(now int64, w *waiter, taken bool) {
+	if !taken {
+		e.release(w)
+
+		if e.landSpend(now, w) || e.landDeny(now, w) {
+			return
+		}
+
+		// The store had less than this cost, though something: asking again at once would bring the same.
+		e.denied.Add(1)
+		e.refuse(&w.out, now, w.n, OverLimit)
+		w.out.Origin = FromStore
+		e.tell(w, given)
+
+		return
+	}
+
+	if w.held > 0 {
+		e.Commit(w.held)
+		w.held = 0
+	}
+
+	if w.left {
+		return // the store took it and nobody used it: it refills
+	}
+
+	e.admit(&w.out, FromStore, standing{now, e.Remaining(now), e.Balance()})
+	w.out.Charge = Charge{entry: e, epoch: storeEpoch, cost: w.n, end: e.CountsUntil(now)}
+	e.rule.counts.count(&w.out)
+	e.tell(w, given)
+}
+
+// landSpend serves w from the balance if that covers it.
+func (e *Entry) landSpend(now int64, w *waiter) bool {
+	if w.left {
+		return true
+	}
+
+	epoch := e.Epoch()
+
+	left, v, _ := e.Spend(e.turn(now), w.n)
+	if !v.Passed() {
+		return false
+	}
+
+	e.spent(&w.out, now, left, Charge{entry: e, epoch: epoch, cost: w.n})
+	w.out.Origin, w.out.Remaining = FromStore, e.Remaining(now)
+	e.tell(w, given)
+
+	return true
+}
+
+func (e *Entry) landDeny(now int64, w *waiter) bool {
+	if !e.deny(now, w.n, &w.out) {
+		return false
+	}
+
+	w.out.Origin = FromStore
+	e.tell(w, given)
+
+	return true
+}
+
+func (e *Entry) landLook(now int64, w *waiter) {
+	if left := e.Remaining(now); left > 0 {
+		e.admit(&w.out, FromStore, standing{now, left, e.Balance()})
+
+		if e.rule.now.Load().Algorithm == rule.LeakyBucket {
+			w.out.Delay = e.Full(now) // all that is before it
+		}
+	} else {
+		e.refuse(&w.out, now, 1, OverLimit)
+		w.out.Origin = FromStore
+	}
+
+	e.tell(w, given)
+}
+
+// crash tells every waiter that there is no answer; under the lock.
+func (e *Entry) crash() {
+	for _, w := range e.flying {
+		e.tell(w, failed)
+	}
+
+	for _, w := range e.waiting {
+		e.tell(w, failed)
+	}
+
+	clear(e.flying)
+	clear(e.waiting)
+	e.flying, e.waiting = e.flying[:0], e.waiting[:0]
+}

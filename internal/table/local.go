@@ -1,0 +1,92 @@
+package table
+
+import (
+	"github.com/leaseway/leaseway/rule"
+)
+
+// decideLocal decides without a coordinator.
+func (e *Entry) decideLocal(now, n int64, out *Outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	tick := e.turn(now)
+	epoch := e.Epoch()
+
+	if left, v, _ := e.Spend(tick, n); v.Passed() {
+		e.spent(out, now, left, Charge{entry: e, epoch: epoch, cost: n})
+
+		return
+	}
+
+	e.local(now, n, out)
+}
+
+// local is what the rule says for an outage; under the lock.
+func (e *Entry) local(now, n int64, out *Outcome) {
+	if e.stray { // a local limit of its own would be a full one for every request
+		e = e.rule.spareEntry()
+
+		e.mu.Lock()
+		defer e.mu.Unlock()
+	}
+
+	def := e.rule.now.Load()
+	counts := &e.rule.counts
+
+	switch def.OnUnavailable {
+	case rule.Allow:
+		e.admit(out, FromOpen, standing{now, 0, 0})
+	case rule.Deny:
+		e.refuse(out, now, n, Unavailable)
+		out.Origin, out.Remaining = FromClosed, 0
+		out.RetryAfter = retryClosed
+	case rule.Local:
+		e.beginLocal(now, def)
+		delay := e.LocalDelay(now)
+
+		ok, left, after := e.TakeLocal(now, n)
+		if ok {
+			e.admit(out, FromLocal, standing{now, left, 0})
+
+			if def.Algorithm == rule.LeakyBucket {
+				out.Delay = delay
+			}
+
+			out.Charge = Charge{entry: e, epoch: localEpoch, cost: n}
+		} else {
+			e.refuse(out, now, n, OverLimit)
+			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)
+
+			if after < 0 {
+				out.RetryAfter = retryClosed // above this share, but not above the limit
+			}
+		}
+	}
+
+	counts.count(out)
+}
+
+// retryClosed is the wait that a refusal for want of a coordinator names: 1 s.
+const retryClosed = 1_000_000
+
+// Epochs of charges that no lease paid.
+const (
+	localEpoch = ^uint64(0)     // the local bucket
+	storeEpoch = ^uint64(0) - 1 // a take
+)
+
+func (e *Entry) beginLocal(now int64, def *rule.Rule) {
+	if e.Local() {
+		return
+	}
+
+	if f := def.Fallback; f != nil {
+		if b, err := newBucket(f); err == nil {
+			e.BeginLocal(now, e.limits.Load().bucket, &b, e.rule.table.live.Load())
+
+			return
+		}
+	}
+
+	e.BeginLocal(now, e.limits.Load().bucket, nil, e.rule.table.live.Load())
+}

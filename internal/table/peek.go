@@ -1,0 +1,120 @@
+package table
+
+import (
+	"context"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Peek says what a request for one token would get, and charges nothing.
+func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
+	t := r.table
+	until := t.until(out)
+
+	if r.retired.Load() {
+		*out = Outcome{}
+
+		return
+	}
+
+	e := r.entry(key)
+
+	for {
+		w, next := e.look(t.clock.Now(), out)
+
+		switch next {
+		case retry:
+			e = r.entry(key)
+
+			continue
+		case wait:
+			t.enqueue(e, true)
+
+			switch t.await(ctx, e, w, until) {
+			case given, again:
+				*out = w.out
+				t.waiters.Put(w)
+			case failed:
+				e.lookLocal(t.clock.Now(), out)
+			case quit:
+				e.quit(t.clock.Now(), 1, out)
+			}
+		case refill:
+			t.enqueue(e, false)
+		case done:
+		}
+
+		return
+	}
+}
+
+func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	if e.gone {
+		return nil, retry
+	}
+
+	e.refresh()
+	e.used = now
+	e.turn(now)
+
+	if e.Balance() > 0 {
+		e.admit(out, FromLease, standing{now, e.Remaining(now), e.Balance()})
+
+		return nil, done
+	}
+
+	if e.limits.Load().bucket.Burst == 0 {
+		e.refuse(out, now, 1, Blocked)
+
+		return nil, done
+	}
+
+	if _, denied := e.Denied(now, 1); denied {
+		e.refuse(out, now, 1, OverLimit)
+
+		return nil, done
+	}
+
+	if down, probe := e.down(now); down {
+		e.peekLocal(now, out)
+
+		if probe {
+			return nil, refill
+		}
+
+		return nil, done
+	}
+
+	return e.queue(0, byLook), wait
+}
+
+func (e *Entry) lookLocal(now int64, out *Outcome) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.peekLocal(now, out)
+}
+
+// peekLocal is local without a trace; under the lock.
+func (e *Entry) peekLocal(now int64, out *Outcome) {
+	switch def := e.rule.now.Load(); def.OnUnavailable {
+	case rule.Allow:
+		e.admit(out, FromOpen, standing{now, 0, 0})
+	case rule.Deny:
+		e.refuse(out, now, 1, Unavailable)
+		out.Origin, out.RetryAfter = FromClosed, retryClosed
+	case rule.Local:
+		e.beginLocal(now, def)
+
+		ok, left, after := e.TakeLocal(now, 1)
+		if ok {
+			e.UndoLocal(1)
+			e.admit(out, FromLocal, standing{now, left + 1, 0})
+		} else {
+			e.refuse(out, now, 1, OverLimit)
+			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)
+		}
+	}
+}

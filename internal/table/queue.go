@@ -1,0 +1,134 @@
+package table
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// queue holds the entries that the next calls are for.
+type queue struct {
+	mu      sync.Mutex
+	entries []*Entry
+	urgent  chan struct{} // a request waits
+	refill  chan struct{} // nobody waits
+	slots   chan struct{}
+	calls   sync.WaitGroup
+	build   sync.Mutex // one batch at a time is built, so that a key's seqs go up
+}
+
+func (q *queue) init() {
+	q.urgent = make(chan struct{}, 1)
+	q.refill = make(chan struct{}, 1)
+	q.slots = make(chan struct{}, maxCalls)
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// enqueue asks for e: at once if a request waits, else with the next tick. Never under e's lock.
+func (t *Table) enqueue(e *Entry, urgent bool) {
+	if t.cfg.Inline {
+		t.send([]*Entry{e})
+
+		return
+	}
+
+	if !e.asking.Swap(true) {
+		t.queue.mu.Lock()
+		t.queue.entries = append(t.queue.entries, e)
+		t.queue.mu.Unlock()
+	}
+
+	if urgent {
+		signal(t.queue.urgent)
+	} else {
+		signal(t.queue.refill)
+	}
+}
+
+// dispatch sends calls and turns the wheel until ctx ends.
+func (t *Table) dispatch(ctx context.Context) {
+	wheel := time.NewTicker(slotWidth * time.Microsecond)
+	defer wheel.Stop()
+
+	delay := time.NewTimer(time.Hour)
+	defer delay.Stop()
+	delay.Stop()
+
+	armed := false
+
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.queue.urgent:
+			t.flush()
+		case <-t.queue.refill:
+			if !armed {
+				armed = true
+
+				delay.Reset(refillDelay)
+			}
+		case <-delay.C:
+			armed = false
+
+			t.flush()
+		case <-wheel.C:
+			t.turnWheel()
+		}
+	}
+}
+
+func (t *Table) turnWheel() {
+	defer t.recovered(func(error) {})
+
+	t.Advance(t.clock.Now())
+}
+
+// recovered turns a bug of ours into a failure that then is handled. It is deferred.
+func (t *Table) recovered(then func(err error)) {
+	if p := recover(); p != nil {
+		t.counts.panics.Add(1)
+		t.cfg.Logger.Error("recovered a panic in the background", "holder", t.cfg.Name, "panic", p, "stack", string(debug.Stack()))
+		then(fmt.Errorf("panic: %v", p))
+	}
+}
+
+// flush sends what is queued, as many calls as there are slots for.
+func (t *Table) flush() {
+	for {
+		select {
+		case t.queue.slots <- struct{}{}:
+		default:
+			return // a call that ends flushes again
+		}
+
+		t.queue.mu.Lock()
+		n := min(len(t.queue.entries), maxBatch)
+		chunk := append([]*Entry(nil), t.queue.entries[:n]...)
+		t.queue.entries = append(t.queue.entries[:0], t.queue.entries[n:]...)
+		t.queue.mu.Unlock()
+
+		if n == 0 {
+			<-t.queue.slots
+
+			return
+		}
+
+		t.queue.calls.Go(func() {
+			defer func() {
+				<-t.queue.slots
+				signal(t.queue.urgent)
+			}()
+
+			t.send(chunk)
+		})
+	}
+}
