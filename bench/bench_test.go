@@ -121,9 +121,9 @@ func TestReportQuotesMediansAndRatios(t *testing.T) {
 		},
 	}
 
-	got := render([]result{r}, machine{processor: "P", cpus: 2, load: "0.10", date: "2026-01-02"}, 3)
+	got := render([]result{r}, machine{processor: "P", cpus: 2, load: "0.10", loadAfter: "1.10", date: "2026-01-02"}, 3)
 	for _, want := range []string{
-		"2026-01-02", "3 rounds", "(P)", "load average 0.10",
+		"2026-01-02", "3 rounds", "(P)", "load average 0.10 before the first round and 1.10 after",
 		"| **we** | 20 | 0 |", "| fast | 40 | 2 |", "| slow | 90 | 0 |", "| none | 2.0 | 0 |",
 		// Round by round 0.25, 0.75 and 1, and not 20 of 40.
 		"1 processor, fast: we **0.75**",

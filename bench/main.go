@@ -61,6 +61,8 @@ func run(args []string, stdout, progress io.Writer) error {
 		return err
 	}
 
+	m.loadAfter = loadAverage()
+
 	text := render(results, m, *rounds)
 	if *out == "" {
 		_, err := io.WriteString(stdout, text)

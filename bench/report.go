@@ -18,14 +18,15 @@ const (
 type machine struct {
 	processor string
 	cpus      int
-	load      string // before the first measurement; "" where the system does not say
+	load      string // the load average before the first measurement; "" where the system does not say
+	loadAfter string // the same after the last
 	date      string
 }
 
 func thisMachine(now time.Time) machine {
 	m := machine{processor: runtime.GOARCH, cpus: runtime.NumCPU(), date: now.UTC().Format(time.DateOnly)}
 
-	// Linux alone has these two; elsewhere the page says less.
+	// Linux alone has this and the load average; elsewhere the page says less.
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		if _, rest, ok := strings.Cut(string(text), "model name"); ok {
 			name, _, _ := strings.Cut(rest, "\n")
@@ -33,11 +34,20 @@ func thisMachine(now time.Time) machine {
 		}
 	}
 
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		m.load, _, _ = strings.Cut(string(text), " ")
-	}
+	m.load = loadAverage()
 
 	return m
+}
+
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+
+	load, _, _ := strings.Cut(string(text), " ")
+
+	return load
 }
 
 // render writes the tables, and above them what they were measured on.
@@ -48,7 +58,7 @@ func render(results []result, m machine, rounds int) string {
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, m.cpus, m.processor)
 
 	if m.load != "" {
-		fmt.Fprintf(&b, ", load average %s before the first round", m.load)
+		fmt.Fprintf(&b, ", load average %s before the first round and %s after the last", m.load, m.loadAfter)
 	}
 
 	b.WriteString(".\n")
