@@ -57,8 +57,8 @@ func (o *outage) succeed() (ended bool) {
 func jittered(d int64) int64 { return d/2 + rand.Int64N(d+1) }
 
 // scatter spreads the holders that wait for the same tokens, so that none of
-// them is always first; under the lock. Those that lease wait up to half as long
-// again, for nothing is lost by it: tokens collect meanwhile. Those that take one
+// them is always first; under the lock. Those that lease wait up to a quarter longer
+// for nothing is lost by it: tokens collect meanwhile. Those that take one
 // by one are spread less, so that a small bucket does not stay full for long, and
 // let those go ahead that got none of late. Alone, a holder asks at the token's very time.
 func (e *Entry) scatter(now int64, a *ledger.Answer) {
@@ -68,7 +68,7 @@ func (e *Entry) scatter(now int64, a *ledger.Answer) {
 	}
 
 	if a.Holders > 1 {
-		e.Defer(rand.Int64N(a.AskAgain/2 + 1))
+		e.Defer(rand.Int64N(a.AskAgain/4 + 1))
 
 		return
 	}
