@@ -168,13 +168,19 @@ func newLimiter(source Source, inline bool, opts []Option) *Limiter {
 		inline = true
 	}
 
+	saved := &savedRules{dir: o.stateDir}
+
 	return &Limiter{
 		options:   o,
 		scratches: sync.Pool{New: newScratch},
-		saved:     &savedRules{dir: o.stateDir},
+		saved:     saved,
 		table: table.New(source, table.Config{
 			Name: o.name, Holder: o.holder, Deadline: o.deadline, MaxKeys: o.maxKeys,
-			Logger: o.logger, Clock: o.clock, Inline: inline,
+			Logger: o.logger, Clock: o.clock, Inline: inline, Live: saved.live(), OnLive: func(n int64) {
+				if err := saved.saveLive(n); err != nil {
+					o.logger.Warn("how many servers there are cannot be kept on disk", "error", err)
+				}
+			},
 		}),
 	}
 }
@@ -235,6 +241,9 @@ const (
 	watchAgain     = 100 * time.Millisecond
 	watchAgainMost = 5 * time.Second
 )
+
+// Degraded reports whether no coordinator answers, so that decisions follow each rule's onUnavailable.
+func (l *Limiter) Degraded() bool { return l.table.Down() }
 
 // Rules returns the rule set in force. It must not be changed.
 func (l *Limiter) Rules() *rule.Set { return l.table.Set() }

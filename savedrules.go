@@ -6,14 +6,43 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/leaseway/leaseway/rule"
 )
 
-// savedRules keeps the last rules in a directory, "" for not at all.
+// savedRules keeps in a directory, "" for not at all, what a start needs that
+// finds no coordinator: the last rules, and how many holders shared the limits.
 type savedRules struct{ dir string }
 
-const savedName = "rules.json"
+const (
+	savedName = "rules.json"
+	liveName  = "holders"
+)
+
+// live returns how many holders there were when the process last knew, 1 if that is not known.
+func (s *savedRules) live() int64 {
+	if s.dir == "" {
+		return 1
+	}
+
+	text, err := os.ReadFile(filepath.Join(s.dir, liveName)) //nolint:gosec // the operator names the directory
+	if err != nil {
+		return 1
+	}
+
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return 1
+	}
+
+	return max(1, n)
+}
+
+func (s *savedRules) saveLive(n int64) error {
+	return s.replace(liveName, strconv.AppendInt(nil, n, 10))
+}
 
 func (s *savedRules) load() (*rule.Set, error) {
 	if s.dir == "" {
@@ -34,8 +63,10 @@ func (s *savedRules) load() (*rule.Set, error) {
 	return rule.Parse(path, doc)
 }
 
-// save replaces the file as a whole, so that a crash leaves the old rules or the new.
-func (s *savedRules) save(set *rule.Set) error {
+func (s *savedRules) save(set *rule.Set) error { return s.replace(savedName, set.Marshal()) }
+
+// replace writes a file as a whole, so that a crash leaves the old one or the new.
+func (s *savedRules) replace(name string, text []byte) error {
 	if s.dir == "" {
 		return nil
 	}
@@ -46,21 +77,21 @@ func (s *savedRules) save(set *rule.Set) error {
 		return fmt.Errorf("make the state directory: %w", err)
 	}
 
-	f, err := os.CreateTemp(s.dir, savedName+".*")
+	f, err := os.CreateTemp(s.dir, name+".*")
 	if err != nil {
-		return fmt.Errorf("write the last rules: %w", err)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 	defer os.Remove(f.Name())
 
-	_, err = f.Write(set.Marshal())
+	_, err = f.Write(text)
 	err = errors.Join(err, f.Chmod(private), f.Sync(), f.Close())
 
 	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(s.dir, savedName))
+		err = os.Rename(f.Name(), filepath.Join(s.dir, name))
 	}
 
 	if err != nil {
-		return fmt.Errorf("write the last rules: %w", err)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 
 	return nil

@@ -94,25 +94,29 @@ func (e *engine) openRules(config *Config, book *coordinator.Book) error {
 
 // readiness is how to ask whether the engine can decide. Asking is cheap: anyone may, and as often as they like.
 func (e *engine) readiness() *readiness {
-	if e.client != nil {
-		unreachable := func() bool { return e.limiter.Rules().Version == 0 || e.client.Unavailable() }
+	if e.client == nil {
+		watch := &storeWatch{counts: func() (answered, unanswered int64) {
+			stats := e.coordinator.Stats()
 
-		return &readiness{unreachable: unreachable, store: func() string {
+			return stats.OK, stats.Unavailable
+		}}
+
+		return &readiness{store: func() string { return watch.fault(time.Now()) }}
+	}
+
+	// A holder decides without its coordinator, too: that is what it is for. To
+	// take all of them out of service then would make an outage of a degradation.
+	return &readiness{
+		rules:    func() bool { return e.limiter.Rules().Version > 0 },
+		degraded: func() bool { return e.limiter.Degraded() || e.client.Unavailable() },
+		store: func() string {
 			if e.client.Stats().Mixed {
 				return "the coordinators have different stores: name only those of one with --coordinator"
 			}
 
 			return ""
-		}}
+		},
 	}
-
-	watch := &storeWatch{counts: func() (answered, unanswered int64) {
-		stats := e.coordinator.Stats()
-
-		return stats.OK, stats.Unavailable
-	}}
-
-	return &readiness{unreachable: func() bool { return false }, store: func() string { return watch.fault(time.Now()) }}
 }
 
 // run does what goes on beside the requests, until ctx ends.

@@ -6,39 +6,45 @@ import (
 	"time"
 )
 
-// readiness says whether the server should be sent requests. It is asked, never told, but for draining.
+// readiness says whether the server should be sent requests, and what its
+// answers lack. It is asked, never told, but for draining.
 type readiness struct {
-	draining    atomic.Bool
-	unreachable func() bool   // no coordinator answers
-	store       func() string // what is wrong with the store; "" for nothing
+	draining atomic.Bool
+	rules    func() bool   // there are rules to decide by; nil: always
+	degraded func() bool   // no coordinator answers; nil: never
+	store    func() string // what is wrong with the store; "" for nothing
 }
 
-// reasons are why the server is not ready; none when it is.
-func (r *readiness) reasons() []string {
-	var list []string
-
+// reasons are why the server is not ready, none when it is, and what is worse than it should be though it is.
+func (r *readiness) reasons() (not, worse []string) {
 	if r.draining.Load() {
-		list = append(list, "draining: the server is stopping")
+		not = append(not, "draining: the server is stopping")
 	}
 
-	if r.unreachable() {
-		list = append(list, "no coordinator answers: decisions follow onUnavailable")
+	if r.rules != nil && !r.rules() {
+		not = append(not, "no coordinator has sent any rules yet: everything is allowed until one does")
 	}
 
 	if fault := r.store(); fault != "" {
-		list = append(list, "store unavailable: "+fault)
+		not = append(not, "store unavailable: "+fault)
 	}
 
-	return list
+	if r.degraded != nil && r.degraded() && len(not) == 0 {
+		worse = append(worse, "no coordinator answers: decisions follow each rule's onUnavailable")
+	}
+
+	return not, worse
 }
 
-// serveReady is GET /readyz: 200, or 503 with the reasons.
+// serveReady is GET /readyz: 200, or 503 with the reasons. A server that decides
+// without its coordinator is ready, and says that it is degraded.
 func (r *readiness) serveReady(w http.ResponseWriter, _ *http.Request) {
-	reasons := r.reasons()
+	not, worse := r.reasons()
 	answer := struct {
-		Ready   bool     `json:"ready"`
-		Reasons []string `json:"reasons"`
-	}{Ready: len(reasons) == 0, Reasons: append([]string{}, reasons...)}
+		Ready    bool     `json:"ready"`
+		Reasons  []string `json:"reasons"`
+		Degraded []string `json:"degraded"`
+	}{Ready: len(not) == 0, Reasons: append([]string{}, not...), Degraded: append([]string{}, worse...)}
 
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

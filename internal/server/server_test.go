@@ -156,7 +156,7 @@ func TestHealthAndReadinessAndDescription(t *testing.T) {
 
 	for _, row := range []struct{ path, want string }{
 		{"/healthz", "ok"},
-		{"/readyz", `{"ready":true,"reasons":[]}`},
+		{"/readyz", `{"ready":true,"reasons":[],"degraded":[]}`},
 		{"/openapi.json", "/v1/rules/{ruleId}/check"},
 		{"/metrics", "leaseway_build_info"},
 		{"/metrics", "go_goroutines"},
@@ -194,14 +194,22 @@ func TestReadinessSaysWhy(t *testing.T) {
 	defer func() { must(t, e.close(context.Background())) }()
 
 	ready := e.readiness()
-	if got := ready.reasons(); len(got) != 0 {
-		t.Errorf("not ready: %q", got)
+	if not, worse := ready.reasons(); len(not)+len(worse) != 0 {
+		t.Errorf("not ready: %q, degraded: %q", not, worse)
+	}
+
+	ready.degraded = func() bool { return true }
+
+	if not, worse := ready.reasons(); len(not) != 0 || len(worse) != 1 {
+		t.Errorf("degraded: not ready: %q, degraded: %q", not, worse)
 	}
 
 	ready.draining.Store(true)
 	ready.store = func() string { return "out of order" }
 
-	got := strings.Join(ready.reasons(), "; ")
+	not, _ := ready.reasons()
+	got := strings.Join(not, "; ")
+
 	if !strings.Contains(got, "draining") || !strings.Contains(got, "store unavailable: out of order") {
 		t.Errorf("got %q", got)
 	}

@@ -21,6 +21,8 @@ const (
 	callDeadlines  = 5
 	minCallTimeout = 100 * time.Millisecond
 
+	beatEvery = 2 * time.Second // without a call, until one about nothing
+
 	// A lease of the next window is asked for this long before it begins, µs.
 	leadLeast  = 20_000
 	leadSpread = 200_000
@@ -79,19 +81,32 @@ func (t *Table) call(ctx context.Context, c *flight, entries []*Entry) {
 	}
 
 	if !t.cfg.Inline {
-		timeout := max(minCallTimeout, callDeadlines*time.Duration(t.deadline)*time.Microsecond)
-
 		var cancel context.CancelFunc
 
-		ctx, cancel = context.WithTimeout(ctx, timeout)
+		ctx, cancel = context.WithTimeout(ctx, t.callTimeout())
 		defer cancel()
 	}
 
 	t.counts.calls.Add(1)
 	t.counts.asks.Add(int64(len(c.entries)))
 
-	answers, err := t.acquire(ctx, &c.batch)
+	answers, ok := t.exchange(ctx, c)
+	if !ok {
+		return
+	}
+
 	now := t.clock.Now()
+
+	for i, e := range c.entries {
+		if e.hear(now, &answers.Keys[i]) {
+			c.more = append(c.more, e)
+		}
+	}
+}
+
+// exchange makes the call, and notes what it says of the fleet and of the coordinator.
+func (t *Table) exchange(ctx context.Context, c *flight) (*ledger.Answers, bool) {
+	answers, err := t.acquire(ctx, &c.batch)
 
 	if err == nil && len(answers.Keys) != len(c.entries) {
 		err = fmt.Errorf("%d answers to %d asks", len(answers.Keys), len(c.entries))
@@ -102,22 +117,36 @@ func (t *Table) call(ctx context.Context, c *flight, entries []*Entry) {
 	}
 
 	if err != nil {
-		t.fail(now, c.entries, err)
+		t.fail(t.clock.Now(), c.entries, err)
 
-		return
+		return nil, false
 	}
 
 	if !t.closed.Load() && t.out.succeed() {
 		t.cfg.Logger.Info("the coordinator answers again", "holder", t.cfg.Name)
 	}
 
-	t.live.Store(max(1, answers.Live))
+	t.setLive(max(1, answers.Live))
 
-	for i, e := range c.entries {
-		if e.hear(now, &answers.Keys[i]) {
-			c.more = append(c.more, e)
-		}
-	}
+	return answers, true
+}
+
+// beat is a call about no key.
+func (t *Table) beat() {
+	c, _ := t.flights.Get().(*flight)
+	defer t.land(c)
+
+	defer t.recovered(func(err error) { t.fail(t.clock.Now(), nil, err) })
+
+	ctx, cancel := context.WithTimeout(context.Background(), t.callTimeout())
+	defer cancel()
+
+	t.board(c, nil)
+	t.exchange(ctx, c)
+}
+
+func (t *Table) callTimeout() time.Duration {
+	return max(minCallTimeout, callDeadlines*time.Duration(t.deadline)*time.Microsecond)
 }
 
 // acquire calls the source; a panic in it is an outage.

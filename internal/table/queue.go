@@ -64,6 +64,9 @@ func (t *Table) dispatch(ctx context.Context) {
 
 	armed := false
 
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+
 	for {
 		select {
 		case <-ctx.Done():
@@ -82,8 +85,37 @@ func (t *Table) dispatch(ctx context.Context) {
 			t.flush()
 		case <-wheel.C:
 			t.turnWheel()
+		case <-beat.C:
+			t.flushBeat()
 		}
 	}
+}
+
+// flushBeat calls the source about nothing if no call went out of late: so the
+// fleet knows that this holder lives, and this holder how many there are, and
+// whether a coordinator answers at all, before the first request finds out.
+func (t *Table) flushBeat() {
+	if calls := t.counts.calls.Load(); t.cfg.Inline || t.closed.Load() || calls != t.beats {
+		t.beats = calls
+
+		return
+	}
+
+	if down, probe := t.out.ask(t.clock.Now()); down && !probe {
+		return
+	}
+
+	select {
+	case t.queue.slots <- struct{}{}:
+	default:
+		return // enough is under way
+	}
+
+	t.queue.calls.Go(func() {
+		defer func() { <-t.queue.slots }()
+
+		t.beat()
+	})
 }
 
 func (t *Table) turnWheel() {

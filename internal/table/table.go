@@ -38,10 +38,18 @@ type Config struct {
 	Clock    *Clock        // the real one
 	Logger   *slog.Logger  // nothing is logged without it
 
+	// Live is how many holders lived when this process last knew, 1 if it never
+	// did; OnLive hears of every change.
+	Live   int64
+	OnLive func(live int64)
+
 	// Inline makes the requests themselves call the source, which suits one
 	// that is in this process.
 	Inline bool
 }
+
+// fewerAfter is how long fewer holders must have lived, µs.
+const fewerAfter = 12_000_000
 
 const (
 	defaultDeadline = 20 * time.Millisecond
@@ -71,6 +79,8 @@ type Table struct {
 	waiters sync.Pool // of *waiter
 	flights sync.Pool // of *flight
 	closed  atomic.Bool
+	beats   int64        // calls at the last beat; of dispatch alone
+	fewer   atomic.Int64 // since when fewer holders live than are reckoned with; 0: not
 }
 
 // running is the rule set in force, with the table's side of each rule.
@@ -106,7 +116,7 @@ func New(source Source, cfg Config) *Table {
 		t.holder = rand.Uint64()
 	}
 
-	t.live.Store(1)
+	t.live.Store(max(1, cfg.Live))
 	t.running.Store(&running{set: &rule.Set{}})
 	t.queue.init()
 	t.wheel.at = t.clock.Now() / slotWidth
@@ -138,6 +148,35 @@ func (t *Table) Close(ctx context.Context) error {
 
 // Set returns the rule set in force.
 func (t *Table) Set() *rule.Set { return t.running.Load().set }
+
+// Down reports whether no coordinator answers.
+func (t *Table) Down() bool { return t.out.down(0) }
+
+// setLive takes in how many holders live. Fewer are believed only when that has
+// lasted: a coordinator that has just started knows few of them, and shares of
+// the limit would be too large.
+func (t *Table) setLive(live int64) {
+	now, old := t.clock.Now(), t.live.Load()
+
+	if live >= old {
+		t.fewer.Store(0)
+	} else if since := t.fewer.Load(); since == 0 {
+		t.fewer.Store(max(1, now))
+
+		return
+	} else if now-since < fewerAfter {
+		return
+	}
+
+	if live != old {
+		t.live.Store(live)
+		t.fewer.Store(0)
+
+		if t.cfg.OnLive != nil {
+			t.cfg.OnLive(live)
+		}
+	}
+}
 
 // Live returns how many holders live in the fleet, as last heard.
 func (t *Table) Live() int64 { return t.live.Load() }
