@@ -42,13 +42,16 @@ func TestARestartInAnOutageKeepsTheShare(t *testing.T) {
 	// No request is made: they find out by themselves.
 	deadline := time.Now().Add(time.Minute)
 
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+
 	for _, l := range f.holders {
 		for l.Stats().Live != 3 {
 			if time.Now().After(deadline) {
 				t.Fatalf("a quiet server reckons with %d, want 3", l.Stats().Live)
 			}
 
-			time.Sleep(10 * time.Millisecond)
+			<-tick.C
 		}
 	}
 
