@@ -44,7 +44,9 @@ func TestMain(m *testing.M) {
 // The commands of the transcripts, beside leaseway itself:
 //
 //	serve NAME ARG...             runs leaseway serve on free ports; $NAME_HTTP, $NAME_GRPC and $NAME_KEY say where and how
-//	halt NAME [SIGNAL [SIGNAL]]   signals it (TERM), waits for its end, and prints "exit STATUS"; its log is NAME.log
+//	halt NAME [SIGNAL [SIGNAL]]   signals it (TERM), waits for its end, and prints "exit STATUS"; its log is NAME.log. The second
+//	                              signal is sent again and again
+//	hangup NAME MESSAGE           sends it SIGHUP, and waits until it logs the message
 //	http METHOD URL [BODY]        prints the status, the type and the body
 //	hang ADDRESS                  begins a request, which the server then waits for
 func TestTranscripts(t *testing.T) {
@@ -57,7 +59,7 @@ func TestTranscripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"serve": serveCommand, "halt": haltCommand, "http": httpCommand, "hang": hangCommand,
+			"serve": serveCommand, "halt": haltCommand, "hangup": hangupCommand, "http": httpCommand, "hang": hangCommand,
 		},
 	})
 }
@@ -154,13 +156,25 @@ func haltCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 
 	for i, signal := range signals {
-		if i > 0 { // a signal that comes before the first was taken would be one with it
-			for logged(ts, p.log, "stopping") == nil {
-				<-time.After(time.Millisecond)
-			}
+		number := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[signal]
+		if i == 0 {
+			ts.Check(p.cmd.Process.Signal(number))
+
+			continue
 		}
 
-		ts.Check(p.cmd.Process.Signal(map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[signal]))
+		// One that comes before the first was taken, or soon after it, is one with it.
+		for range int(patience / (50 * time.Millisecond)) {
+			_ = p.cmd.Process.Signal(number) // it may have ended
+
+			select {
+			case <-p.end:
+			case <-time.After(50 * time.Millisecond):
+				continue
+			}
+
+			break
+		}
 	}
 
 	select {
@@ -169,6 +183,21 @@ func haltCommand(ts *testscript.TestScript, _ bool, args []string) {
 	case <-time.After(patience):
 		ts.Fatalf("%s did not end:\n%s", args[0], ts.ReadFile(p.log))
 	}
+}
+
+func hangupCommand(ts *testscript.TestScript, _ bool, args []string) {
+	p := servers(ts)[args[0]]
+	ts.Check(p.cmd.Process.Signal(syscall.SIGHUP))
+
+	for range int(patience / time.Millisecond) {
+		if logged(ts, p.log, args[1]) != nil {
+			return
+		}
+
+		<-time.After(time.Millisecond)
+	}
+
+	ts.Fatalf("%s did not log %q:\n%s", args[0], args[1], ts.ReadFile(p.log))
 }
 
 func httpCommand(ts *testscript.TestScript, _ bool, args []string) {

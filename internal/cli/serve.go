@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +22,8 @@ It serves HTTP: POST /v1/check and POST /v1/rules/{ruleId}/check (described by G
 Every flag can also be set in the environment (LEASEWAY_GRPC_LISTEN for --grpc-listen) or in the file that --config names
 (grpcListen: …). Flags win over the environment, and the environment over the file.
 
-SIGTERM or SIGINT stop it gracefully: requests under way are finished, leases returned and counts kept. A second one stops
-it at once.`
+SIGTERM or SIGINT stop it gracefully: requests under way are finished, leases returned and counts kept. A second one that comes
+more than a second later stops it at once. SIGHUP has it look at the rule file, and the other files that it follows, now.`
 
 func newServe() *cobra.Command {
 	settings := server.NewSettings()
@@ -41,6 +42,14 @@ func newServe() *cobra.Command {
 				return err
 			}
 
+			// SIGHUP would end the process. A service manager sends it when there is something new to read.
+			look := make(chan os.Signal, 1)
+
+			signal.Notify(look, syscall.SIGHUP)
+			defer signal.Stop(look)
+
+			config.Look = look
+
 			return untilStopped(cmd.Context(), func(ctx context.Context) error {
 				return server.Run(ctx, config, cmd.ErrOrStderr())
 			})
@@ -54,30 +63,43 @@ func newServe() *cobra.Command {
 
 var errStoppedAtOnce = errors.New("stopped at once by a second signal; counts since the last stop are lost")
 
-// untilStopped calls serve with a context that the first signal ends. A second one does not wait for serve to return, since
-// the process is about to end.
+// hasty is how long after the first signal another one is taken for the same: whoever signals a process and its group, as
+// timeout does, means to stop it once.
+const hasty = time.Second
+
+// untilStopped calls serve with a context that the first signal ends. A second one, unless it comes hastily, does not wait for
+// serve to return, since the process is about to end.
 func untilStopped(ctx context.Context, serve func(context.Context) error) error {
 	signals := make(chan os.Signal, 2)
 
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 
+	return untilSignalled(ctx, signals, serve)
+}
+
+func untilSignalled(ctx context.Context, signals <-chan os.Signal, serve func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 
 	served := make(chan error, 1)
 	go func() { served <- serve(ctx) }()
 
+	var first time.Time
+
 	for {
 		select {
 		case err := <-served:
 			return err
 		case <-signals:
-			if ctx.Err() != nil {
+			switch {
+			case first.IsZero():
+				first = time.Now()
+
+				stop()
+			case time.Since(first) > hasty:
 				return errStoppedAtOnce
 			}
-
-			stop()
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -38,6 +39,10 @@ type Config struct {
 
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
+
+	// Look has the files that the server follows looked at now, at each value; nil for never. It is no setting: the
+	// program that runs the server connects it to a signal.
+	Look <-chan os.Signal
 }
 
 // flags are the settings by their flag names, bound to c, with defaults and help. From these names come those of the

@@ -24,11 +24,12 @@ const (
 // symbolic links that now lead elsewhere. It watches directories, since a watch on a file ends with the file.
 //
 //	notice of a directory ──▶ settle ──▶ is a file another one? ──▶ call back
-//	tick ────────────────────────────────▲
+//	tick, SIGHUP ────────────────────────▲
 type follower struct {
 	files []followed
 	log   *slog.Logger
-	poll  time.Duration // pollEvery, but for tests
+	poll  time.Duration    // pollEvery, but for tests
+	look  <-chan os.Signal // looks at once; nil for never
 }
 
 // followed is one file, what to do when it changed, and how it looked before.
@@ -69,7 +70,7 @@ func (f *follower) follow(path string, changed func()) {
 
 // run calls back, one file at a time, until ctx ends.
 func (f *follower) run(ctx context.Context) {
-	if len(f.files) == 0 {
+	if len(f.files) == 0 && f.look == nil {
 		return
 	}
 
@@ -115,6 +116,10 @@ func (f *follower) run(ctx context.Context) {
 			quiet = nil
 
 			f.watch(watcher) // a directory on the way may be another one now
+			f.compare(true)
+		case <-f.look:
+			f.log.Info("asked to look at the files that are followed", "files", len(f.files))
+			f.watch(watcher)
 			f.compare(true)
 		case <-tick.C:
 			f.watch(watcher)

@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -231,6 +233,73 @@ func TestBadRulesAtTheStartListEveryError(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, which does not name %s", err, part)
 		}
+	}
+}
+
+// Nobody writes into the pipe: whoever opened it to read would wait for ever, and could not stop.
+func TestAPipeIsNoRuleFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	must(t, syscall.Mkfifo(path, 0o600))
+
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(path, link))
+
+	for _, name := range []string{path, link} {
+		f := &ruleFile{path: name, log: (&buffer{}).logger()}
+
+		var wrong *UsageError
+		if err := f.open(); !errors.As(err, &wrong) || !strings.Contains(err.Error(), "is a pipe") {
+			t.Errorf("got %v, want a usage error that says what it is", err)
+		}
+	}
+}
+
+func TestAPipeInTheRuleFilesPlaceChangesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, document("1"))
+	r := newReloading(t, path, 10*time.Millisecond)
+
+	must(t, os.Remove(path))
+	must(t, syscall.Mkfifo(path, 0o600))
+	eventually(t, "the pipe is refused", func() bool {
+		return r.failed.Load() && strings.Contains(r.log.String(), "put a regular file there")
+	})
+
+	if r.missed.Load() == 0 || r.limit.Load() != 1 {
+		t.Errorf("counted %d, and limit %d", r.missed.Load(), r.limit.Load())
+	}
+
+	must(t, os.Remove(path))
+	write(t, path, document("2"))
+	r.await(t, 2)
+}
+
+// A notice may never come, and a poll comes late: a signal is at once.
+func TestASignalLooksNow(t *testing.T) {
+	look := make(chan os.Signal)
+	seen := make(chan struct{}, 3)
+	path := file(t, "text")
+	log := &buffer{}
+
+	f := &follower{log: log.logger(), poll: never, look: look}
+	f.follow(path, func() { seen <- struct{}{} })
+
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+
+	go func() {
+		defer close(done)
+		f.run(ctx)
+	}()
+
+	look <- syscall.SIGHUP
+
+	<-seen
+	cancel()
+	<-done
+
+	if n := strings.Count(log.String(), "asked to look"); n != 1 {
+		t.Errorf("%d lines in the log:\n%s", n, log)
 	}
 }
 

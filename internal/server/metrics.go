@@ -142,6 +142,7 @@ func ruleFileCounts(f *ruleFile) source {
 		s.gauge("rules_reload_failed", "1 while the rule file is not what is in force: it is bad, or gone.", flag(f.failed.Load()))
 		s.counter("rules_reloads_total", "Changes of the rule file.", f.good.Load(), label{"outcome", "applied"})
 		s.counter("rules_reloads_total", "Changes of the rule file.", f.refused.Load(), label{"outcome", "refused"})
+		s.counter("rules_reloads_total", "Changes of the rule file.", f.missed.Load(), label{"outcome", "unreadable"})
 	}
 }
 

@@ -5,11 +5,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 )
 
-// readBounded reads a file of at most limit bytes. The error names the file.
+// readBounded reads a regular file of at most limit bytes. The error names the file. To read a pipe or a device may never
+// end, so they are refused before they are opened: whoever reads here must not hang.
 func readBounded(path string, limit int64) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // the path is a setting
+	if info, err := os.Stat(path); err == nil {
+		if err := regular(path, info); err != nil {
+			return nil, err
+		}
+	} // otherwise opening says what is wrong
+
+	// If a pipe took its place just now, opening does not wait for who writes into it.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:gosec // the path is a setting
 	if err != nil {
 		return nil, err
 	}
@@ -20,8 +29,8 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 
-	if !info.Mode().IsRegular() && info.Mode()&os.ModeNamedPipe == 0 {
-		return nil, fmt.Errorf("%s is no file", path)
+	if err := regular(path, info); err != nil {
+		return nil, err
 	}
 
 	text, err := io.ReadAll(io.LimitReader(file, limit+1))
@@ -39,11 +48,32 @@ func readBounded(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 
-	if info.Mode().IsRegular() && after.Size() != int64(len(text)) {
+	if after.Size() != int64(len(text)) {
 		return nil, fmt.Errorf("%s: %w", path, errUnsettled)
 	}
 
 	return text, nil
 }
 
-var errUnsettled = errors.New("is being written")
+var (
+	errUnsettled  = errors.New("is being written")
+	errNotRegular = errors.New("not a regular file")
+)
+
+// regular refuses what is no regular file, and says what it is.
+func regular(path string, info os.FileInfo) error {
+	kind := "a device"
+
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		kind = "a directory"
+	case mode&os.ModeNamedPipe != 0:
+		kind = "a pipe"
+	case mode&os.ModeSocket != 0:
+		kind = "a socket"
+	}
+
+	return fmt.Errorf("%s is %s, %w", path, kind, errNotRegular)
+}

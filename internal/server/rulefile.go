@@ -32,6 +32,7 @@ type ruleFile struct {
 	failed  atomic.Bool  // the rules in force are not those of the file
 	good    atomic.Int64 // contents that were put in force, the first not counted
 	refused atomic.Int64 // contents that were refused
+	missed  atomic.Int64 // times at which there was none to read: the file was gone, or is no file, or is another's
 }
 
 // open puts the rules in force for the first time. The error is a *UsageError that lists everything wrong with the file.
@@ -67,6 +68,10 @@ func (f *ruleFile) refresh() {
 		return // there will be another notice
 	case errors.Is(err, os.ErrNotExist):
 		f.unreadable(err, "it is gone; put it back, or restart without --rules")
+
+		return
+	case errors.Is(err, errNotRegular):
+		f.unreadable(err, "put a regular file there")
 
 		return
 	case err != nil:
@@ -129,6 +134,7 @@ func (f *ruleFile) unreadable(err error, fix string) {
 	}
 
 	f.trouble = err.Error()
+	f.missed.Add(1)
 	f.log.Warn("the rule file cannot be read: the last good rules stay in force", "path", f.path, "error", err, "fix", fix)
 }
 

@@ -37,6 +37,9 @@ import (
 // finishWithin bounds how long a stop waits for requests under way, and again how long for leases and counts.
 const finishWithin = 10 * time.Second
 
+// followedWithin bounds how long it waits for a file that is being read.
+const followedWithin = time.Second
+
 // Run serves until ctx ends, and then stops gracefully. It logs to logs; the line "listening" has the addresses, as http and
 // grpc. The error is a *UsageError when config cannot be used, and nil after a graceful stop.
 func Run(ctx context.Context, config Config, logs io.Writer) error {
@@ -91,7 +94,7 @@ type server struct {
 
 // open does everything that can fail, so that a server which listens can serve.
 func (s *server) open(ctx context.Context) error {
-	s.follower = follower{log: s.log, poll: pollEvery}
+	s.follower = follower{log: s.log, poll: pollEvery, look: s.config.Look}
 
 	if err := s.openAccess(); err != nil {
 		return err
@@ -187,7 +190,14 @@ func (s *server) serve(ctx context.Context) error {
 
 	var tasks sync.WaitGroup
 
-	tasks.Go(func() { s.follower.run(background) })
+	followed := make(chan struct{})
+
+	go func() {
+		defer close(followed)
+
+		s.follower.run(background)
+	}()
+
 	tasks.Go(func() { s.engine.run(background) })
 
 	failed := make(chan error, 2)
@@ -208,6 +218,13 @@ func (s *server) serve(ctx context.Context) error {
 	s.stop(background)
 	stop()
 	tasks.Wait()
+
+	// A file system that hangs may hold up a read for ever. The process ends all the same, and the read with it.
+	select {
+	case <-followed:
+	case <-time.After(followedWithin):
+		s.log.Warn("a file that is followed cannot be read to its end: stopping without it")
+	}
 
 	return err
 }

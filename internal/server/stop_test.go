@@ -5,9 +5,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
@@ -121,5 +123,40 @@ func TestPanicsAreContained(t *testing.T) {
 
 	if w.Code != http.StatusInternalServerError || panics.Load() != 1 || !strings.Contains(log.String(), "a bug") {
 		t.Errorf("got %d, %d panics, log %s", w.Code, panics.Load(), &log)
+	}
+}
+
+// A network file system may never answer: the process stops, and its counts are kept, all the same.
+func TestStopDoesNotWaitForAReadThatHangs(t *testing.T) {
+	config, err := load([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, nil)
+	must(t, err)
+
+	look, hung, release := make(chan os.Signal), make(chan struct{}), make(chan struct{})
+	config.Look = look
+
+	log := &buffer{}
+	s := &server{config: config, log: log.logger()}
+	must(t, s.open(t.Context()))
+	s.follower.follow(file(t, "text"), func() {
+		close(hung)
+		<-release
+	})
+
+	defer close(release)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+
+	go func() { served <- s.serve(ctx) }()
+
+	look <- syscall.SIGHUP
+
+	<-hung
+	cancel()
+	must(t, <-served)
+	must(t, s.close(t.Context()))
+
+	if !strings.Contains(log.String(), "cannot be read to its end") {
+		t.Errorf("the log does not say so:\n%s", log)
 	}
 }
