@@ -5,13 +5,14 @@ import (
 	"math"
 
 	"github.com/leaseway/leaseway/internal/holder"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // Take decides a request for n tokens of key, at least 1, under this rule alone.
 func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
 	t := r.table
 
-	if e, ok := r.entries.Load(key); ok {
+	if e, ok := r.known(key); ok {
 		epoch, tick := e.Epoch(), t.clock.tick.Load()
 
 		left, verdict, look := e.Spend(tick, n)
@@ -24,10 +25,50 @@ func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
 
 			return
 		}
+
+		if verdict == holder.Dry && n == 1 && e.denyFast(tick, out) {
+			return
+		}
 	}
 
 	r.slow(ctx, key, n, out)
 }
+
+// known returns the entry of a key that is short enough to be kept as it is.
+func (r *Rule) known(key string) (*Entry, bool) {
+	if !rule.IsCompact(key) {
+		return nil, false
+	}
+
+	return r.entries.Load(key)
+}
+
+// denyFast refuses a request for one token without the lock, if it is clear
+// even by a coarse clock that none is to be had.
+func (e *Entry) denyFast(tick int64, out *Outcome) bool {
+	till, denied := e.Denied(tick, 1)
+
+	// Nor may the coarse clock add a second to a wait that is told in whole ones.
+	if wait := till - tick; !denied || wait < coarse || (wait-1)/second != (wait-coarse-1)/second {
+		return false
+	}
+
+	e.Refuse(1)
+	e.denied.Add(1)
+
+	l := e.limits.Load()
+	out.Kind, out.Origin = OverLimit, FromLease
+	out.Burst, out.Quota, out.Window = l.burst, l.quota, l.window
+	out.Remaining, out.Reset, out.RetryAfter = 0, max(0, e.full.Load()-tick), till-tick
+
+	return true
+}
+
+// coarse is by how much a coarse clock may be wrong for a refusal that goes by it, µs.
+const (
+	coarse = 2_000
+	second = 1_000_000
+)
 
 // spent fills in out for tokens that came from the lease.
 func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
