@@ -139,6 +139,10 @@ func (c *Config) validate() error {
 		errs = append(errs, usage("--deadline %v is not between 1ns and 1m: requests wait for it, so write a few milliseconds", c.Deadline))
 	}
 
+	if c.DataDir == "" {
+		errs = append(errs, noDataDir())
+	}
+
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		errs = append(errs, usage("--tls-cert and --tls-key need each other: set both or neither"))
 	}

@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// load is what a server would run with.
+// load is what a server would run with; without HOME, environ is that of a user who has one.
 func load(args, environ []string) (Config, error) {
 	settings := NewSettings()
 	if err := settings.Flags().Parse(args); err != nil {
 		return Config{}, err
 	}
 
-	return settings.Load(environ)
+	return settings.Load(append(slices.Clone(environ), "HOME=/home/ada"))
 }
 
 func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
@@ -83,6 +83,22 @@ func TestDataDirectoryFollowsTheSpecificationOfXDG(t *testing.T) {
 		got, err := load(nil, row.environ)
 		if err != nil || got.DataDir != row.want {
 			t.Errorf("%q: got %q, %v; want %q", row.environ, got.DataDir, err, row.want)
+		}
+	}
+}
+
+// Counts and keys must not end up where anyone may write, or wherever the server happens to be started.
+func TestNoDataDirectoryIsGuessed(t *testing.T) {
+	for _, environ := range [][]string{{"HOME="}, {"HOME=here"}, {"HOME=.", "XDG_STATE_HOME=state"}} {
+		_, err := load(nil, environ)
+
+		var wrong *UsageError
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "--data-dir is not set") {
+			t.Errorf("%q: got %v, want a usage error that names --data-dir", environ, err)
+		}
+
+		if got, err := load([]string{"--data-dir", "data"}, environ); err != nil || got.DataDir != "data" {
+			t.Errorf("%q: got %q, %v, want what was set", environ, got.DataDir, err)
 		}
 	}
 }

@@ -100,12 +100,13 @@ func (s *Settings) fillIn(environ []string) {
 	}
 
 	if c.DataDir == "" {
-		state := lookup(environ, "XDG_STATE_HOME")
-		if !filepath.IsAbs(state) { // as the XDG specification says
-			state = filepath.Join(cmp.Or(lookup(environ, "HOME"), os.TempDir()), ".local", "state")
+		// Relative paths do not count, as the XDG specification says: they would depend on where the server was started.
+		switch state, home := lookup(environ, "XDG_STATE_HOME"), lookup(environ, "HOME"); {
+		case filepath.IsAbs(state):
+			c.DataDir = filepath.Join(state, "leaseway")
+		case filepath.IsAbs(home):
+			c.DataDir = filepath.Join(home, ".local", "state", "leaseway")
 		}
-
-		c.DataDir = filepath.Join(state, "leaseway")
 	}
 }
 

@@ -96,7 +96,7 @@ type server struct {
 func (s *server) open(ctx context.Context) error {
 	s.follower = follower{log: s.log, poll: pollEvery, look: s.config.Look}
 
-	if err := s.openAccess(); err != nil {
+	if err := problems(s.config.checkDataDir(), s.openAccess()); err != nil {
 		return err
 	}
 

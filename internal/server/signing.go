@@ -11,10 +11,13 @@ import (
 	"github.com/leaseway/leaseway/internal/rpc"
 )
 
+// signingKey is the file of a coordinator's own key, in its state directory.
+const signingKey = "signing.key"
+
 // openSigner reads the configured signing key, or the one in the data directory, which it makes the first time. Several
 // coordinators must share one file; with the memory store there is one coordinator, and its own key will do.
 func openSigner(config *Config, log *slog.Logger) (*rpc.Signer, error) {
-	path := cmp.Or(config.SigningKeyFile, filepath.Join(config.stateDir(), "signing.key"))
+	path := cmp.Or(config.SigningKeyFile, filepath.Join(config.stateDir(), signingKey))
 
 	if config.SigningKeyFile == "" {
 		if _, err := rpc.GenerateKeyFile(path); err != nil && !errors.Is(err, fs.ErrExist) {
