@@ -51,6 +51,7 @@ type (
 		Cost          any                `json:"cost,omitempty"`
 		Mode          string             `json:"mode,omitempty"`
 		OnUnavailable string             `json:"onUnavailable,omitempty"`
+		AfterLoss     string             `json:"afterLoss,omitempty"`
 		Fallback      *quotaDocument     `json:"fallback,omitempty"`
 		Lease         *leaseDocument     `json:"lease,omitempty"`
 		Slack         int64              `json:"slack,omitempty"`
@@ -170,6 +171,7 @@ func (r *Rule) document() ruleDocument {
 		Limit:         r.Limit, Window: spanText(r.Window), Block: r.Block,
 		Mode:          unusual(int(r.Mode), modeWords()),
 		OnUnavailable: unusual(int(r.OnUnavailable), onUnavailableWords()),
+		AfterLoss:     unusual(int(r.AfterLoss), afterLossWords()),
 		Slack:         r.Slack,
 		Overrides:     overrideDocuments(r.Overrides),
 	}

@@ -78,6 +78,7 @@ func (o *object) switches(r *Rule) {
 	r.Mode = Mode(o.choice("mode", modeWords()))
 	r.OnUnavailable = OnUnavailable(o.choice("onUnavailable", onUnavailableWords()))
 	r.Missing = Missing(o.choice("missing", missingWords()))
+	r.AfterLoss = AfterLoss(o.choice("afterLoss", afterLossWords()))
 	r.Block = o.boolean("block")
 	r.Secret = o.boolean("secret")
 	if v, ok := o.get("ipv6Prefix"); ok {
@@ -91,9 +92,6 @@ func (o *object) switches(r *Rule) {
 		if n, ok := v.integer(0, 100); ok && n != 100 {
 			v.fail("is not available in this version", "leave it out: the rule applies to all keys; mode: shadow tries it out")
 		}
-	}
-	if v, ok := o.get("afterLoss"); ok {
-		v.fail("is not available in this version", "leave it out")
 	}
 }
 

@@ -36,6 +36,8 @@ type Rule struct {
 	Fallback *Quota
 	// Missing says what happens to a request that lacks a part of the key.
 	Missing Missing
+	// AfterLoss says what a budget is after the store lost its data.
+	AfterLoss AfterLoss
 	// LeaseTTL is how long a holder may spend a lease before it must ask again.
 	LeaseTTL time.Duration
 	// Slack is the cold-key debt that the rule tolerates, in tokens.
@@ -100,9 +102,23 @@ const (
 // String is the policy as the document writes it.
 func (m Missing) String() string { return word(missingWords(), int(m)) }
 
+// AfterLoss says what a budget is that was not heard of since the store lost its data.
+type AfterLoss uint8
+
+const (
+	// Caution takes it as spent when the data was lost.
+	Caution AfterLoss = iota
+	// Full takes it as whole: what was spent before can be spent again.
+	Full
+)
+
+// String is the policy as the document writes it.
+func (a AfterLoss) String() string { return word(afterLossWords(), int(a)) }
+
 // The words of the document, in the order of the constants: the parser, Marshal and String all read these.
 func modeWords() []string          { return []string{"enforce", "shadow", "off"} }
 func onUnavailableWords() []string { return []string{"local", "allow", "deny"} }
+func afterLossWords() []string     { return []string{"caution", "full"} }
 func missingWords() []string       { return []string{"skip", "shared", "deny"} }
 
 func word(words []string, i int) string {

@@ -107,7 +107,7 @@ func (t *ruleTerms) override(quota rule.Quota) (ledger.Terms, ledger.KeyCode) {
 // termsOf turns a quota into terms. The revision stays 0: overrides in the
 // document move the rule's version when they change, so versions order them too.
 func termsOf(r *rule.Rule, quota rule.Quota) (ledger.Terms, error) {
-	t := ledger.Terms{Algorithm: rate.Algorithm(r.Algorithm), Version: r.Version, TTL: quota.LeaseTTL.Microseconds()}
+	t := ledger.Terms{Algorithm: rate.Algorithm(r.Algorithm), Version: r.Version, TTL: quota.LeaseTTL.Microseconds(), Whole: r.AfterLoss == rule.Full}
 	bucket := rate.NewBucket
 
 	if !r.Algorithm.HasBurst() {

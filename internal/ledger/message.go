@@ -13,6 +13,7 @@ type Terms struct {
 	Version  uint64   // of the rule
 	Revision uint64   // of the override; 0 without one
 	TTL      int64    // of a lease, µs
+	Whole    bool     // a ledger whose past the store lost begins with nothing used; it does not travel
 }
 
 // Calendar is a calendar window, and the end of the one after it: a store knows

@@ -120,7 +120,7 @@ func behaviourFields() []Field {
 			Name: "rollout", Value: whole("0", "100").with(object{"const": 100}), Default: "100",
 			Doc: "The percentage of keys that a new version applies to. Only 100 is available in this version.",
 		},
-		{Name: "afterLoss", Value: words("caution", "full"), Later: true, Doc: "What a budget is after the store lost its data."},
+		{Name: "afterLoss", Value: words("caution", "full"), Default: `"caution"`, Doc: "What a budget is that nothing was heard of since the store lost its data: taken as spent when that happened, or whole."},
 		{Name: "version", Value: whole("0", "9223372036854775807"), Default: "0", Doc: "Written by Leaseway; leave it out."},
 	}
 }

@@ -60,7 +60,7 @@ such a window, as in a fallback share, a day counts as 24 hours and a month as 3
 
 ### Not in this version
 
-` + "`concurrency`, `rollout` below 100, `afterLoss`, `classes`, `shedders` and `switches`" + ` are known and refused, with an error that
+` + "`concurrency`, `rollout` below 100, `classes`, `shedders` and `switches`" + ` are known and refused, with an error that
 says so: a document that has them was written for a later version.
 `
 

@@ -114,7 +114,7 @@ func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
 		"rules: [{id: a, " + quota + ", limt: 5}]", "rules: [{id: a, " + quota + ", burst: 0}]", "rules: [{id: a, " + quota + ", algorithm: token-bucket}]",
 		"rules: [{id: a, " + quota + ", algorithm: fixed_window, burst: 9}]", "rules: [{id: a, " + quota + ", timeZone: Europe/Berlin}]",
 		"rules: [{id: a, " + quota + ", algorithm: fixed_window, timeZone: Europe/Berlin}]", "rules: [{id: a, limit: 5, window: 1mo}]",
-		"rules: [{id: a, algorithm: sliding_log, limit: 10001, window: 1m}]", "rules: [{id: a, " + quota + ", rollout: 50}]", "rules: [{id: a, " + quota + ", afterLoss: full}]",
+		"rules: [{id: a, algorithm: sliding_log, limit: 10001, window: 1m}]", "rules: [{id: a, " + quota + ", rollout: 50}]", "rules: [{id: a, " + quota + ", afterLoss: half}]",
 		"rules: [{id: a, " + quota + ", keyBy: usr}]", "rules: [{id: a, " + quota + ", keyBy: []}]", "rules: [{id: a, " + quota + ", scope: v1}]",
 		"rules: [{id: a, " + quota + ", scope: {path: /v1}}]", "rules: [{id: a, " + quota + ", cost: 0}]", "rules: [{id: a, " + quota + ", mode: shadowed}]",
 		"rules: [{id: a, " + quota + ", onUnavailable: deny, fallback: {limit: 1, window: 1s}}]", "rules: [{id: a, " + quota + ", fallback: {limit: 1}}]",

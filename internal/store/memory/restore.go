@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
@@ -98,11 +99,12 @@ func (r *snapshotReader) readTerms() {
 		Version:  r.u64(),
 		Revision: r.u64(),
 		TTL:      r.i64(),
-
-		Algorithm: rate.Algorithm(min(r.u64(), 255)),
-		Length:    r.i64(),
-		Calendar:  ledger.Calendar{Start: r.i64(), End: r.i64(), Next: r.i64()},
 	}
+
+	algorithm := r.u64()
+	t.Algorithm, t.Whole = rate.Algorithm(min(algorithm&^wholeBit, math.MaxUint8)), algorithm&wholeBit != 0
+	t.Length = r.i64()
+	t.Calendar = ledger.Calendar{Start: r.i64(), End: r.i64(), Next: r.i64()}
 
 	if err := fits(t); r.err == nil && err != nil {
 		r.failf("%w", err)

@@ -52,7 +52,7 @@ func (sh *shard) apply(now int64, id keyID, v visit) ledger.Answer {
 	switch {
 	case found:
 		sh.read(slot, s)
-	case v.loss != 0:
+	case v.loss != 0 && !v.op.Terms.Whole:
 		s.Begin(v.op.Terms, v.loss)
 	}
 

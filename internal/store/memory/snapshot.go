@@ -16,7 +16,7 @@ import (
 //
 //	header  "LWLEDGER", version (32), id, seed (128), time, loss
 //	then any number of entries, each behind a byte that says what it is:
-//	  terms   p, q, burst, version, revision, ttl, algorithm, length,
+//	  terms   p, q, burst, version, revision, ttl, algorithm (and 2^32 if whole), length,
 //	          calendar start, end and next                 numbered from 0 as they come
 //	  rest    key id (128), tat µs or window's start, tat fraction or used, terms (32)
 //	  held    as rest, then used before, the number of leases (32), then for each
@@ -41,6 +41,8 @@ const (
 	// maxLeases bounds the leases of one ledger in a snapshot, maxLog its log.
 	maxLeases = maxHolders
 	maxLog    = 1 << 20
+
+	wholeBit = 1 << 32
 )
 
 // A snapshotWriter writes a store's data. The first error stays and ends it all.
@@ -143,6 +145,15 @@ func (w *snapshotWriter) held(id keyID, s *ledger.State) {
 	}
 }
 
+// whole is the bit beside the algorithm that says what a lost ledger begins with.
+func whole(yes bool) uint64 {
+	if yes {
+		return wholeBit
+	}
+
+	return 0
+}
+
 // front returns what a ledger has in common with one at rest; see ledger.State.Unpack.
 func front(s *ledger.State) rate.Time {
 	if s.Terms.Algorithm.Windowed() {
@@ -166,7 +177,7 @@ func (w *snapshotWriter) ledger(kind byte, id keyID, at rate.Time, t ledger.Term
 		w.u64(t.Version)
 		w.u64(t.Revision)
 		w.i64(t.TTL)
-		w.u64(uint64(t.Algorithm))
+		w.u64(uint64(t.Algorithm) | whole(t.Whole))
 		w.i64(t.Length)
 		w.i64(t.Calendar.Start)
 		w.i64(t.Calendar.End)
