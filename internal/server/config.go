@@ -151,7 +151,7 @@ func (c *Config) validate() error {
 		errs = append(errs, usage("--tls-client-ca checks the certificates of TLS clients: set --tls-cert and --tls-key too"))
 	}
 
-	errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.oneKind())
+	errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.oneKind(), c.notItself())
 
 	return problems(errs...)
 }

@@ -131,12 +131,14 @@ func TestHoldersShareTheLimitOfTheirCoordinator(t *testing.T) {
 }
 
 func TestHolderWithAnotherKeyBelievesNothing(t *testing.T) {
-	coordinator, other := start(t, "--rules", file(t, thingsRules)), start(t)
-	dir := t.TempDir()
-	must(t, start(t, "--data-dir", dir, "--coordinator", coordinator.GRPC, "--coordinator-key", coordinator.Key).end(t))
+	coordinator := start(t, "--rules", file(t, thingsRules))
+	args := []string{"--data-dir", t.TempDir(), "--coordinator", coordinator.GRPC, "--coordinator-key", coordinator.Key}
+	must(t, start(t, args...).end(t))
+	must(t, coordinator.end(t))
 
-	// It starts with the rules of its last run, and decides by its own share of them.
-	holder := start(t, "--data-dir", dir, "--coordinator", coordinator.GRPC, "--coordinator-key", other.Key)
+	// It starts with the rules of its last run, and decides by its own share of them. Then there is somebody else.
+	holder := start(t, args...)
+	start(t, "--grpc-listen", coordinator.GRPC, "--rules", file(t, thingsRules))
 	eventually(t, "answers are refused, and counted", func() bool {
 		holder.admitted(t, 1, things("ada", 1))
 		got := holder.metric(t, `leaseway_coordinator_answers_refused_total{cause="key"}`)

@@ -23,6 +23,10 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 		return usage("--coordinator: %v", err)
 	}
 
+	if err := e.probe(ctx, config); err != nil {
+		return err
+	}
+
 	e.limiter, err = leaseway.Over(ctx, e.client,
 		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline),
 		leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()),
