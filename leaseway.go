@@ -48,6 +48,9 @@ type Limiter struct {
 	closed    atomic.Bool
 }
 
+// embeddedTTL is how long leases live that never leave the process.
+const embeddedTTL = 10 * time.Second
+
 // firstRules is how long Dial waits for a coordinator when no rules are kept on disk.
 const firstRules = 5 * time.Second
 
@@ -59,6 +62,8 @@ func Embedded(rules *rule.Set, opts ...Option) (*Limiter, error) {
 	}
 
 	book := coordinator.NewBook(nil)
+	book.Lengthen(embeddedTTL)
+
 	if _, err := book.Apply(rules); err != nil {
 		return nil, &Error{Code: CodeInvalid, Message: "these rules cannot be put in force", Err: err}
 	}

@@ -29,6 +29,7 @@ const raiseEvery = time.Second
 type Book struct {
 	clock   func() time.Time
 	edition atomic.Pointer[edition]
+	least   time.Duration // of a lease's TTL
 
 	mu      sync.Mutex // held to replace the edition
 	learned uint64     // the highest version that a holder has shown
@@ -46,6 +47,11 @@ func NewBook(clock func() time.Time) *Book {
 
 	return b
 }
+
+// Lengthen has every lease live for ttl at least, whatever its rule says: for a
+// coordinator whose only holder is in its own process, so that nobody waits for
+// what a lease keeps back, and neither outlives the other. Before the first Apply.
+func (b *Book) Lengthen(ttl time.Duration) { b.least = ttl }
 
 // Current returns the numbered set in force; before the first Apply an empty one of version 0.
 func (b *Book) Current() *rule.Set { return b.now().set }
@@ -135,7 +141,7 @@ func (b *Book) replace(set, prev *rule.Set) error {
 		return fmt.Errorf("coordinator: no rule version is left above %d", last)
 	}
 
-	e, err := newEdition(set.Next(prev, version))
+	e, err := newEdition(set.Next(prev, version), b.least)
 	if err != nil {
 		return err
 	}

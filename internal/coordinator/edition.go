@@ -23,6 +23,7 @@ type edition struct {
 // ruleTerms are the terms under which a rule's keys are charged.
 type ruleTerms struct {
 	rule      *rule.Rule
+	least     time.Duration // of a lease's TTL
 	own       ledger.Terms
 	window    atomic.Pointer[ledger.Calendar]
 	overrides *xsync.Map[rule.Quota, ledger.Terms] // filled as keys are asked for; never more than the rule has overrides
@@ -30,14 +31,14 @@ type ruleTerms struct {
 
 // newEdition works out the terms of a numbered set. The error names the rule
 // whose numbers no bucket can count.
-func newEdition(set *rule.Set) (*edition, error) {
+func newEdition(set *rule.Set, least time.Duration) (*edition, error) {
 	e := &edition{set: set, rules: make(map[string]*ruleTerms, len(set.Rules)), done: make(chan struct{})}
 
 	for _, r := range set.Rules {
-		t := &ruleTerms{rule: r}
+		t := &ruleTerms{rule: r, least: least}
 
 		if !r.Block {
-			own, err := termsOf(r, rule.Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst, LeaseTTL: r.LeaseTTL})
+			own, err := t.of(rule.Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst, LeaseTTL: r.LeaseTTL})
 			if err != nil {
 				return nil, fmt.Errorf("rule %s: %w (change its limit, window or burst)", r.ID, err)
 			}
@@ -94,7 +95,7 @@ func (t *ruleTerms) override(quota rule.Quota) (ledger.Terms, ledger.KeyCode) {
 		return terms, ledger.KeyOK
 	}
 
-	terms, err := termsOf(t.rule, quota)
+	terms, err := t.of(quota)
 	if err != nil {
 		return ledger.Terms{}, ledger.KeyInvalid // blocked as well, or what rule.Parse refuses
 	}
@@ -104,25 +105,26 @@ func (t *ruleTerms) override(quota rule.Quota) (ledger.Terms, ledger.KeyCode) {
 	return terms, ledger.KeyOK
 }
 
-// termsOf turns a quota into terms. The revision stays 0: overrides in the
-// document move the rule's version when they change, so versions order them too.
-func termsOf(r *rule.Rule, quota rule.Quota) (ledger.Terms, error) {
-	t := ledger.Terms{Algorithm: rate.Algorithm(r.Algorithm), Version: r.Version, TTL: quota.LeaseTTL.Microseconds(), Whole: r.AfterLoss == rule.Full}
+// of turns a quota into terms. The revision stays 0: overrides in the document
+// move the rule's version when they change, so versions order them too.
+func (t *ruleTerms) of(quota rule.Quota) (ledger.Terms, error) {
+	r := t.rule
+	terms := ledger.Terms{Algorithm: rate.Algorithm(r.Algorithm), Version: r.Version, TTL: max(quota.LeaseTTL, t.least).Microseconds(), Whole: r.AfterLoss == rule.Full}
 	bucket := rate.NewBucket
 
 	if !r.Algorithm.HasBurst() {
 		bucket = rate.Average
 
 		if r.Calendar == rule.CalendarNone {
-			t.Length = quota.Window.Microseconds()
+			terms.Length = quota.Window.Microseconds()
 		}
 	}
 
 	var err error
 
-	t.Bucket, err = bucket(quota.Limit, quota.Window.Microseconds(), quota.Burst)
+	terms.Bucket, err = bucket(quota.Limit, quota.Window.Microseconds(), quota.Burst)
 
-	return t, err
+	return terms, err
 }
 
 // calendar returns the calendar window of the rule that now is in, and the end of the next.

@@ -19,7 +19,8 @@ func TestAloneItAnswersLikeACentralCounter(t *testing.T) {
 		limit := []int64{5, 7, 34, 100, 999, 1000, 20_000}[rnd.IntN(7)]
 		burst := []int64{1, 10, 14, limit, 3 * limit}[rnd.IntN(5)]
 		load := []float64{0.3, 0.8, 0.99, 2, 20}[rnd.IntN(5)]
-		r := newRig(t, 1, fmt.Sprintf("rules: [{id: r, keyBy: user, limit: %d, window: 1s, burst: %d}]", limit, burst))
+		ttl := []string{"500ms", "10s"}[rnd.IntN(2)] // whatever the TTL
+		r := newRig(t, 1, fmt.Sprintf("rules: [{id: r, keyBy: user, limit: %d, window: 1s, burst: %d, lease: {ttl: %s}}]", limit, burst, ttl))
 		b, _ := rate.NewBucket(limit, sec, burst)
 		gap := float64(sec) / (float64(limit) * load)
 
