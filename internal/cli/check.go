@@ -82,7 +82,7 @@ func newCheck() *cobra.Command {
 	flags.StringVar(&f.server.tokenFile, "token-file", "", "`file` with the token that the server asks for")
 	flags.StringVar(&f.server.ca, "ca", "", "`file` with the certificates that vouch for the server")
 	flags.StringVarP(&f.output, "output", "o", outputText, "`form` of the answer: text or json")
-	flags.Lookup("cost").DefValue = ""
+	flags.Lookup("cost").DefValue = "0" // which the help does not show
 	flags.SortFlags = false
 
 	return cmd

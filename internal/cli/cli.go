@@ -28,6 +28,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addCompletion(root)
 
 	err := root.Execute()
 	if err == nil {
@@ -94,10 +95,11 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
-	})
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(commands()...)
+	completeValues(root)
 
 	return root
 }

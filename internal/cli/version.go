@@ -15,9 +15,12 @@ func newVersion() *cobra.Command {
 		Example: "  leaseway version",
 		Args:    noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "leaseway %s %s\n", server.Version(), server.Platform())
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 
 			return err
 		}),
 	}
 }
+
+// versionText is what the command prints, and --version.
+func versionText() string { return "leaseway " + server.Version() + " " + server.Platform() }

@@ -142,7 +142,12 @@ func TestWhatIsNoSettingIsRefusedWithTheFix(t *testing.T) {
 		{[]string{"--config", file(t, "- a\n- b\n")}, nil, []string{":1: the settings are a mapping"}},
 		{[]string{"--config", file(t, "listen: [a, b]")}, nil, []string{"listen takes one value"}},
 		{[]string{"--config", file(t, "listen: {")}, nil, []string{"line 1"}},
-		{nil, []string{"LEASEWAY_INSECURE=perhaps"}, []string{`LEASEWAY_INSECURE "perhaps" cannot be used: it is a bool`}},
+		{nil, []string{"LEASEWAY_INSECURE=perhaps"}, []string{`LEASEWAY_INSECURE "perhaps" is neither true nor false`}},
+		{nil, []string{"LEASEWAY_DEADLINE=20"}, []string{`LEASEWAY_DEADLINE "20" has no unit: write 20ms`}},
+		{[]string{"--config", file(t, "deadline: 20")}, nil, []string{`deadline "20" has no unit: write 20ms`}},
+		{[]string{"--rules", "", "--coordinator", "", "--config", file(t, "tokenFile: ''")}, nil, []string{
+			"--rules is empty", "--coordinator is empty", "tokenFile is empty",
+		}},
 		{[]string{"--log-level", "loud", "--log-format", "xml"}, nil, []string{"--log-level", "--log-format"}},
 		{[]string{"--deadline", "0s"}, nil, []string{"--deadline 0s is not between"}},
 		{[]string{"--listen", "8080"}, nil, []string{`--listen "8080" is no address`}},

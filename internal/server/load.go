@@ -62,6 +62,10 @@ func (s *Settings) Load(environ []string) (Config, error) {
 	var errs []error
 
 	s.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			errs = append(errs, empty("--"+f.Name, f))
+		}
+
 		if f.Changed || f.Name == "config" {
 			return
 		}
@@ -73,8 +77,10 @@ func (s *Settings) Load(environ []string) (Config, error) {
 		}
 
 		if set {
-			if err := f.Value.Set(value); err != nil {
-				errs = append(errs, usage("%s %q cannot be used: it is a %s", place, value, f.Value.Type()))
+			if err := f.Value.Set(value); err == nil {
+				errs = append(errs, empty(place, f))
+			} else {
+				errs = append(errs, usage("%s %q %s", place, value, Unfit(f.Value.Type(), value)))
 			}
 		}
 	})
@@ -86,6 +92,16 @@ func (s *Settings) Load(environ []string) (Config, error) {
 	s.fillIn(environ)
 
 	return s.config, s.config.validate()
+}
+
+// empty refuses a setting that was set to nothing: in a script that is mostly a variable which is not set, and it would turn
+// off the rules, or the tokens, that someone meant to have.
+func empty(place string, f *pflag.Flag) error {
+	if text := f.Value.String(); text == "" || text == "[]" {
+		return usage("%s is empty: give it a value, or leave it out", place)
+	}
+
+	return nil
 }
 
 // fillIn sets the defaults that depend on the machine.

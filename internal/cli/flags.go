@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leaseway/leaseway/internal/server"
+)
+
+// flagError is what to say of flags that cannot be read, without what the parsers of Go say among themselves.
+func flagError(cmd *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag, value := wrong.GetFlag(), wrong.GetValue()
+
+		return fmt.Errorf("--%s %q %s (see %s --help)", flag.Name, value, server.Unfit(flag.Value.Type(), value), cmd.CommandPath())
+	}
+
+	return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
+}
+
+// completeValues has shells complete the values of flags that take one of a few words, in cmd and all below it.
+func completeValues(cmd *cobra.Command) {
+	for name, values := range map[string][]string{
+		"log-level":  {"debug", "info", "warn", "error"},
+		"log-format": {"text", "json"},
+		"output":     {outputText, outputJSON},
+		"template":   templateNames(),
+	} {
+		if cmd.Flags().Lookup(name) != nil {
+			// It fails for flags that do not exist, or have one already.
+			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+
+	for _, sub := range cmd.Commands() {
+		completeValues(sub)
+	}
+}
+
+// addCompletion adds the command that prints the scripts for shells, to where root writes now. A shell that it does not know
+// is an error, as every other command that does not exist.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = noArguments
+			cmd.RunE = run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() })
+		}
+	}
+}
