@@ -2,7 +2,8 @@
 // status. What a command does is elsewhere, mostly in internal/server; a new command is a function here that returns a
 // cobra.Command, and a line in commands.
 //
-// Exit statuses: 0 done; 1 it failed; 2 it was asked for wrongly, by arguments, settings or a file that cannot be used.
+// Exit statuses: 0 done; 1 it failed; 2 it was asked for wrongly, by arguments, settings or a file that cannot be used;
+// 128 + n ended by signal n, where the command has something to clean up.
 package cli
 
 import (
@@ -37,6 +38,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 	var (
 		failed *failure
+		told   *ended
 		wrong  *server.UsageError
 	)
 
@@ -46,6 +48,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		}
 
 		return exitUsage
+	}
+
+	if errors.As(err, &told) {
+		return told.status()
 	}
 
 	fmt.Fprintln(stderr, "leaseway:", strings.TrimPrefix(err.Error(), "leaseway: "))

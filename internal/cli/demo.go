@@ -2,17 +2,14 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/leaseway/leaseway/internal/demo"
 	"github.com/leaseway/leaseway/internal/server"
@@ -25,7 +22,8 @@ the time the coordinator is killed; at 60 % it is started again.
 In the end a table for each phase says what every caller got, and what was promised is held against it: the limit is
 never passed, over all servers together and in any stretch of time; callers above their limit get all of it; a busy
 caller costs few calls to the coordinator; without a coordinator nobody gets an error, or more than the share that is
-meant for that case. The exit status is 1 if a promise was not kept.
+meant for that case. The exit status is 1 if a promise was not kept,
+and 130 after Ctrl-C; q stops the live view, too.
 
 With --log the requests are those of an access log (common or combined format), compressed to the duration.`
 
@@ -52,17 +50,7 @@ func newDemo() *cobra.Command {
 				return fmt.Errorf("find this program, to start it for the servers: %w", err)
 			}
 
-			cfg.Watcher = watcher(cmd, output == "json")
-
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-
-			result, err := demo.Run(ctx, cfg)
-			if err != nil {
-				return err
-			}
-
-			return report(cmd.OutOrStdout(), result, output == "json")
+			return runDemo(cmd, cfg, output == "json")
 		}),
 	}
 	cmd.Flags().DurationVar(&cfg.Duration, "duration", defaultDuration, "how long to send requests, a `time` from 6s to 1h")
@@ -95,37 +83,36 @@ func checkDemo(cfg demo.Config, output string) error {
 	return nil
 }
 
-// watcher shows what happens: on the terminal if there is one, else as lines, which do not get between results in JSON.
-func watcher(cmd *cobra.Command, asJSON bool) demo.Watcher {
-	if asJSON {
-		return demo.NewPlain(cmd.ErrOrStderr())
+// runDemo runs the demo that cfg says, and reports what it found.
+func runDemo(cmd *cobra.Command, cfg demo.Config, asJSON bool) error {
+	ctx, cancel, release := endable(cmd.Context())
+	defer release()
+
+	out := &outlet{w: cmd.OutOrStdout(), failed: cancel}
+	cfg.Watcher = watcher(cmd, out, asJSON)
+
+	result, err := demo.Run(ctx, cfg)
+	if result != nil {
+		err = report(out, result, columns(cmd.OutOrStdout()), asJSON)
 	}
 
-	in, inFile := cmd.InOrStdin().(*os.File)
-	out, outFile := cmd.OutOrStdout().(*os.File)
+	var (
+		wrongLog *demo.LogError
+		stopped  *ended
+	)
 
-	if inFile && outFile && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd())) {
-		return demo.NewTerminal(in, out)
-	}
-
-	return demo.NewPlain(cmd.OutOrStdout())
-}
-
-var errPromise = errors.New("a promise was not kept")
-
-func report(w io.Writer, result *demo.Result, asJSON bool) error {
-	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-
-		if err := e.Encode(result); err != nil {
-			return fmt.Errorf("write the result: %w", err)
-		}
-	} else {
-		result.Write(w)
-	}
-
-	if !result.Held {
+	switch {
+	case out.failure() != nil:
+		return out.failure()
+	case errors.As(context.Cause(ctx), &stopped):
+		return stopped
+	case errors.Is(err, demo.ErrInterrupted), result != nil && result.Interrupted:
+		return &ended{syscall.SIGINT}
+	case errors.As(err, &wrongLog):
+		return &server.UsageError{Problems: []string{err.Error()}}
+	case err != nil:
+		return err
+	case !result.Held:
 		return errPromise
 	}
 

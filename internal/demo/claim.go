@@ -21,15 +21,24 @@ const (
 	askMost     = 2.0   // messages per 100 requests of a hot caller
 	missedShown = 5
 
-	// leasedFrom is the burst from which a limit is leased at all; tokens of smaller ones are taken one by one, each for a
-	// message, see docs/how-it-works.md.
-	leasedFrom = 4 * servers
+	// What is leased at all; tokens of smaller and slower limits are taken one by one, each for a message, see
+	// docs/how-it-works.md.
+	leasedFrom    = 4 * servers // the burst, if the limit is fast
+	fastFrom      = 40.0 / 3    // tokens/s: four come back in 0.6 of a lease
+	leasedLargest = 100         // the burst that is leased even if the limit is slow
+
+	// strictFrom is how long a phase must be, s, for admissions alone to make up 98 % of the ideal. In less, a quarter of the
+	// burst that waits in a bucket at the end, and the caution of a coordinator that lost its counts, are a larger part.
+	strictFrom = 30.0
 )
 
 // judge holds the phases against what is promised for each.
 func (r *Result) judge() {
 	for i := range r.Phases {
 		p := &r.Phases[i]
+		if !p.Judged {
+			continue
+		}
 
 		switch p.Phase {
 		case Before, After:
@@ -98,12 +107,19 @@ func (p *PhaseResult) claimBound() Claim {
 }
 
 func (p *PhaseResult) claimIdeal() Claim {
-	c := p.claim("every caller above its limit gets at least 98 % of what one bucket in one place would have admitted; " +
-		"what waits in its bucket at the end counts, up to a quarter of its burst")
+	text := "every caller above its limit gets at least 98 % of what one bucket in one place would have admitted"
+
+	strict := p.Seconds >= strictFrom
+	if !strict {
+		text += fmt.Sprintf("; since the phase is shorter than %.0f s, what waits in its bucket at the end counts as admitted, "+
+			"up to a quarter of its burst", strictFrom)
+	}
 
 	var (
-		capped int
-		least  *Line
+		c        = p.claim(text)
+		capped   int
+		least    string
+		got, due int64 // of the least
 	)
 
 	for i := range p.lines {
@@ -114,27 +130,48 @@ func (p *PhaseResult) claimIdeal() Claim {
 
 		capped++
 
-		if least == nil || l.Admitted*least.Ideal < least.Admitted*l.Ideal {
-			least = l
+		waits := int64(0)
+		if !strict {
+			waits = creditable(l.bucket, l.Waiting)
 		}
 
-		if !atLimit(l.bucket, l.Admitted, verdict{ideal: l.Ideal, waiting: l.Waiting}) {
-			c.missf("%s: %d admitted, %d ideal (%s), %d waiting", l.Caller, l.Admitted, l.Ideal, percent(l.Admitted, l.Ideal), l.Waiting)
+		figures := fmt.Sprintf("%s admitted%s, and at least %s were due, 98 %% of %s", number(l.Admitted), waiting(waits),
+			number(dueOf(l.Ideal)), number(l.Ideal))
+
+		if l.Admitted+waits < dueOf(l.Ideal) {
+			c.missf("%s: %s", l.Caller, figures)
+		}
+
+		if least == "" || (l.Admitted+waits)*due < got*dueOf(l.Ideal) {
+			least, got, due = l.Caller+" with "+figures, l.Admitted+waits, dueOf(l.Ideal)
 		}
 	}
 
 	c.Found = "no caller was above its limit"
-	if least != nil {
-		c.Found = fmt.Sprintf("%d callers were above their limit; the least was %s, of %s, for which %d waited",
-			capped, percent(least.Admitted, least.Ideal), least.Caller, least.Waiting)
+	if capped > 0 {
+		c.Found = fmt.Sprintf("%d callers were above their limit; the closest was %s", capped, least)
 	}
 
 	return c
 }
 
+// waiting tells that n tokens count that wait.
+func waiting(n int64) string {
+	if n == 0 {
+		return ""
+	}
+
+	return fmt.Sprintf(" and %s waiting", number(n))
+}
+
+// leased reports whether servers may hold tokens of the limit in advance.
+func (l *Line) leased() bool {
+	return l.Burst >= leasedLargest || l.Burst >= leasedFrom && l.Limit >= fastFrom
+}
+
 func (p *PhaseResult) claimCalls() Claim {
-	c := p.claim(fmt.Sprintf("a hot caller (%.0f requests/s or more, and a burst of %d or more, which can be leased) "+
-		"costs at most %.0f messages to the coordinator per 100 requests", hotFrom, leasedFrom, askMost))
+	c := p.claim(fmt.Sprintf("a hot caller (%.0f requests/s or more, with a limit that is not too small and slow to be leased) "+
+		"costs at most %.0f messages to the coordinator per 100 requests", hotFrom, askMost))
 
 	var (
 		hot  int
@@ -143,7 +180,7 @@ func (p *PhaseResult) claimCalls() Claim {
 
 	for i := range p.lines {
 		l := &p.lines[i]
-		if float64(l.Demand) < hotFrom*p.Seconds || l.Burst < leasedFrom {
+		if float64(l.Demand) < hotFrom*p.Seconds || !l.leased() {
 			continue
 		}
 

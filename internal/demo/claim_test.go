@@ -142,7 +142,7 @@ func TestClaims(t *testing.T) {
 func TestAMissedClaimIsPlainToSee(t *testing.T) {
 	var text strings.Builder
 
-	staged(t, func(s *stage) { s.admit(5*second, 70) }).Write(&text)
+	staged(t, func(s *stage) { s.admit(5*second, 70) }).Write(&text, UsualWidth)
 
 	for _, want := range []string{
 		"MISSED  No caller is ever admitted", "missed by ada:", "and its burst is 50",
@@ -150,6 +150,59 @@ func TestAMissedClaimIsPlainToSee(t *testing.T) {
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the results do not say %q:\n%s", want, text.String())
+		}
+	}
+}
+
+// In the first moments asks are many and admissions few: that says nothing.
+func TestWhatWasStoppedTooEarlyIsShownAndNotJudged(t *testing.T) {
+	stopped := func(end int64) *Result {
+		return staged(t, func(s *stage) {
+			s.stopped, s.marks.kill, s.marks.up, s.marks.recovered, s.marks.end = true, 0, 0, 0, end
+			s.polls[Before][1].stats[2].Keys[0].Asks = 1000
+		})
+	}
+
+	var text strings.Builder
+
+	r := stopped(second)
+	r.Write(&text, UsualWidth)
+
+	if len(r.Phases) != 1 || r.Phases[0].Judged || len(r.Claims) != 0 || !r.Held ||
+		!strings.Contains(text.String(), "Stopped too early to judge: 1.0 s") || strings.Contains(text.String(), "romise was kept") {
+		t.Errorf("%d claims, held %v:\n%s", len(r.Claims), r.Held, text.String())
+	}
+
+	if r := stopped(4 * second); !r.Phases[0].Judged || r.Held {
+		t.Errorf("after 4 s: judged %v, held %v", r.Phases[0].Judged, r.Held)
+	}
+
+	// It can be over before its first request was due.
+	if r := stopped(-second); r.Seconds < 0 || r.Phases[0].Seconds != 0 || r.Phases[0].Judged {
+		t.Errorf("%v s in all, the phase %v s, judged %v", r.Seconds, r.Phases[0].Seconds, r.Phases[0].Judged)
+	}
+}
+
+func TestALongPhaseIsJudgedByAdmissionsAlone(t *testing.T) {
+	p := PhaseResult{Phase: Before, lines: []Line{
+		{Caller: "ada", Demand: 9000, Admitted: 970, Ideal: 1000, Waiting: 12, bucket: bucket(t, 50, 50)},
+	}}
+
+	for seconds, held := range map[float64]bool{strictFrom - 1: true, strictFrom: false} {
+		p.Seconds = seconds
+		if c := p.claimIdeal(); c.Held != held || held != strings.Contains(c.Found, "970 admitted and 12 waiting, and at least 980 were due") {
+			t.Errorf("%v s: %+v", seconds, c)
+		}
+	}
+}
+
+func TestWhichLimitsAreLeased(t *testing.T) {
+	for line, want := range map[*Line]bool{
+		{Limit: 50, Burst: 50}: true, {Limit: 5, Burst: 10}: false, {Limit: 5, Burst: 50}: false, {Limit: 50, Burst: 10}: false,
+		{Limit: 5, Burst: 100}: true, {Limit: 14, Burst: 12}: true, {Limit: 13, Burst: 12}: false,
+	} {
+		if line.leased() != want {
+			t.Errorf("%v/s with a burst of %d: want %v", line.Limit, line.Burst, want)
 		}
 	}
 }

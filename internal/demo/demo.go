@@ -53,8 +53,11 @@ type Watcher interface {
 	Follow(ctx context.Context, l *Live) error
 }
 
-// ErrStopped says that whoever watches has seen enough.
-var ErrStopped = errors.New("stopped")
+// ErrStopped says that whoever watches has seen enough; ErrInterrupted, which is one, that it was Ctrl-C that said so.
+var (
+	ErrStopped     = errors.New("stopped")
+	ErrInterrupted = fmt.Errorf("%w by Ctrl-C", ErrStopped)
+)
 
 // Run runs the demo until its end or ctx's, and judges what was seen until then. No process and no file is left behind. The
 // error is for a demo that could not be run; a promise that was not kept is in the result.
@@ -74,7 +77,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 	f, err := startFleet(ctx, cfg.Program, t.rules)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("%w before the first request", ErrStopped)
+		return nil, tooEarly(ErrStopped)
 	}
 
 	if err != nil {
@@ -93,6 +96,15 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 
 	return newResult(show), nil
+}
+
+// tooEarly is the error of a demo that was stopped before there was anything to show.
+func tooEarly(cause error) error {
+	if !errors.Is(cause, ErrStopped) {
+		cause = ErrStopped
+	}
+
+	return fmt.Errorf("%w before the first answer", cause)
 }
 
 func newTraffic(ctx context.Context, cfg Config) (*traffic, error) {

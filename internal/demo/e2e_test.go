@@ -224,11 +224,16 @@ func started(t *testing.T) (*exec.Cmd, []int, *bufio.Scanner) {
 		t.Fatal(err)
 	}
 
-	var pids []int
+	var (
+		pids []int
+		said string
+	)
 
 	lines := bufio.NewScanner(stdout)
 	for lines.Scan() {
-		if found := startedPids.FindStringSubmatch(lines.Text()); found != nil {
+		said += strings.TrimSpace(lines.Text()) + " " // a sentence may take two lines
+
+		if found := startedPids.FindStringSubmatch(said); found != nil && len(pids) == 0 {
 			for _, text := range found[1:] {
 				pid, _ := strconv.Atoi(text)
 				pids = append(pids, pid)
@@ -292,9 +297,12 @@ func TestDemoStopsWithTheResultsSoFar(t *testing.T) {
 		rest.WriteString(lines.Text() + "\n")
 	}
 
-	_ = cmd.Wait() // its promises are another test's
+	const interrupted = 130
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != interrupted {
+		t.Errorf("%v, want exit status %d", err, interrupted)
+	}
 
-	for _, want := range []string{"BEFORE: the coordinator runs", "acme", "It was stopped early"} {
+	for _, want := range []string{"BEFORE: the coordinator runs", "acme", "It was stopped "} {
 		if !strings.Contains(rest.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, rest.String())
 		}
@@ -302,6 +310,26 @@ func TestDemoStopsWithTheResultsSoFar(t *testing.T) {
 
 	gone(t, pids)
 	temporary(t, cmd)
+}
+
+// Nobody reads any more, or nothing can be written: it ends by itself, and leaves nothing behind.
+func TestDemoEndsWithItsReader(t *testing.T) {
+	for output, want := range map[string]int{"| head -1": 141, "> /dev/full": 1} {
+		plain := command(t)
+		cmd := exec.Command("sh", "-c", `{ "$0" demo; echo "status $?" >&2; } `+output, plain.Path)
+		cmd.Env = plain.Env
+
+		said, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(said), fmt.Sprintf("status %d\n", want)) {
+			t.Errorf("%s: %v, want status %d:\n%s", output, err, want, said)
+		}
+
+		if quiet := !strings.Contains(string(said), "leaseway: "); quiet != (want == 141) {
+			t.Errorf("%s: says %q", output, said)
+		}
+
+		temporary(t, cmd)
+	}
 }
 
 func TestChildrenEndWithADemoThatIsKilled(t *testing.T) {

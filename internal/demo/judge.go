@@ -132,11 +132,11 @@ func fallbackShare(b rate.Bucket, balances []int64, t int64) int64 {
 	return all + n*(t*share.Q/share.P)
 }
 
-// atLimit reports whether a caller above its limit got what it should: 98 % of the ideal, in whole requests.
+// dueOf returns what a caller above its limit must at least get of the ideal: 98 %, in whole requests.
+func dueOf(ideal int64) int64 { return ideal * 98 / 100 }
+
+// creditable returns how many of the tokens that wait in a caller's bucket at the end of a short phase count as admitted.
 //
-// Tokens that wait in its bucket at the end are not lost, so they count, up to a quarter of the burst: servers that want more
-// than there is let so much collect before they ask, see docs/decisions/0007. It matters for short phases only: tokens that
-// do not come out fill the bucket, and overflow.
-func atLimit(b rate.Bucket, admitted int64, v verdict) bool {
-	return admitted+min(v.waiting, b.Burst/4) >= v.ideal*98/100
-}
+// They are not lost: servers that want more than there is let up to a quarter of the burst collect before they ask, see
+// docs/decisions/0007. Tokens beyond that should have come out: they fill the bucket, and overflow.
+func creditable(b rate.Bucket, waiting int64) int64 { return min(waiting, b.Burst/4) }

@@ -75,7 +75,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestAtLimit(t *testing.T) {
+func TestWhatIsDueInAShortPhase(t *testing.T) {
 	b := bucket(t, 100, 40)
 
 	for _, test := range []struct {
@@ -94,7 +94,7 @@ func TestAtLimit(t *testing.T) {
 		{8, verdict{10, 0}, false},
 		{0, verdict{0, 0}, true},
 	} {
-		if got := atLimit(b, test.admitted, test.verdict); got != test.want {
+		if got := test.admitted+creditable(b, test.verdict.waiting) >= dueOf(test.verdict.ideal); got != test.want {
 			t.Errorf("%d admitted, %+v: %v", test.admitted, test.verdict, got)
 		}
 	}

@@ -43,7 +43,7 @@ func replay(ctx context.Context, cfg Config) (*traffic, error) {
 
 	file, err := os.Open(cfg.Log)
 	if err != nil {
-		return nil, fmt.Errorf("--log: %w", err)
+		return nil, &LogError{err}
 	}
 	defer file.Close()
 
@@ -57,7 +57,7 @@ func replay(ctx context.Context, cfg Config) (*traffic, error) {
 	}
 
 	if len(l.requests) == 0 {
-		return nil, fmt.Errorf("--log %s: no request in it can be sent (%s)", cfg.Log, l.left())
+		return nil, &LogError{l.nothing(cfg.Log)}
 	}
 
 	from, to := l.compress(cfg.Duration)
@@ -77,6 +77,15 @@ func replay(ctx context.Context, cfg Config) (*traffic, error) {
 	return t, nil
 }
 
+// LogError says why an access log cannot be replayed. It is a mistake of who named the file.
+type LogError struct{ err error }
+
+// Error names the flag and the file.
+func (e *LogError) Error() string { return "--log: " + e.err.Error() }
+
+// Unwrap returns the reason.
+func (e *LogError) Unwrap() error { return e.err }
+
 // logReader collects what of a log can be sent.
 type logReader struct {
 	rule     *rule.Rule
@@ -91,6 +100,7 @@ type logReader struct {
 	junk      int // entries that were no HTTP request, such as TLS on a plain port
 	nameless  int // entries whose client is a hostname
 	full      bool
+	size      int64 // bytes read
 	example   string
 }
 
@@ -128,7 +138,7 @@ func (l *logReader) readAll(ctx context.Context, cfg Config, file *os.File) erro
 		}
 
 		if err != nil {
-			return fmt.Errorf("--log: %w", err)
+			return &LogError{err}
 		}
 
 		if len(l.requests) == l.most {
@@ -141,6 +151,8 @@ func (l *logReader) readAll(ctx context.Context, cfg Config, file *os.File) erro
 			return err
 		}
 	}
+
+	l.size = count.read
 
 	var examples []accesslog.LineError
 	if l.malformed, examples = entries.Skipped(); len(examples) > 0 {
@@ -224,6 +236,18 @@ func (l *logReader) next() (shot, bool) {
 	l.sent++
 
 	return l.requests[l.sent-1].shot, true
+}
+
+// nothing says why a log has no request that can be sent.
+func (l *logReader) nothing(name string) error {
+	switch left := l.left(); {
+	case l.size == 0:
+		return fmt.Errorf("%s: the file has no lines", name)
+	case left == "":
+		return fmt.Errorf("%s: the file has only empty lines", name)
+	default:
+		return fmt.Errorf("%s: no request in it can be sent (%s)", name, left)
+	}
 }
 
 // left says what was left out.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -109,14 +110,15 @@ func TestWhatCannotBeSentIsCountedAndSaid(t *testing.T) {
 
 func TestLogsThatCannotBeReplayed(t *testing.T) {
 	for name, test := range map[string]struct{ path, want string }{
-		"missing":         {filepath.Join(t.TempDir(), "none.log"), "no such file"},
-		"empty":           {logFile(t), "no request in it can be sent"},
-		"another format":  {logFile(t, `{"request": "GET /"}`), "JSON"},
-		"is no file":      {t.TempDir(), "is a directory"},
-		"only host names": {logFile(t, logLine("host.example", 0, "GET / HTTP/1.1")), "host name"},
+		"missing":          {filepath.Join(t.TempDir(), "none.log"), "no such file"},
+		"empty":            {logFile(t), "the file has no lines"},
+		"only empty lines": {logFile(t, "", "", ""), "the file has only empty lines"},
+		"another format":   {logFile(t, `{"request": "GET /"}`), "JSON"},
+		"is no file":       {t.TempDir(), "is a directory"},
+		"only host names":  {logFile(t, logLine("host.example", 0, "GET / HTTP/1.1")), "host name"},
 	} {
 		_, err := replay(t.Context(), Config{Log: test.path, Duration: MinDuration, Watcher: &heard{}})
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "--log") {
+		if err == nil || !strings.Contains(err.Error(), test.want) || !errors.As(err, new(*LogError)) || !strings.HasPrefix(err.Error(), "--log: ") {
 			t.Errorf("%s: %v, want one that names --log and says %q", name, err, test.want)
 		}
 	}

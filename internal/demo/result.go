@@ -9,16 +9,17 @@ import (
 
 // Result is what was seen and judged. It is the JSON document of -o json; durations are in the unit that the name says.
 type Result struct {
-	Held     bool          `json:"held"` // every claim
-	Stopped  bool          `json:"stopped,omitempty"`
-	Seed     uint64        `json:"seed"`
-	Seconds  float64       `json:"seconds"`
-	Log      string        `json:"log,omitempty"`
-	Traffic  Generator     `json:"traffic"`
-	Notes    []string      `json:"notes,omitempty"`
-	Phases   []PhaseResult `json:"phases"`
-	Claims   []Claim       `json:"claims"`
-	Warnings []string      `json:"warnings,omitempty"`
+	Held        bool          `json:"held"` // no claim was missed
+	Stopped     bool          `json:"stopped,omitempty"`
+	Interrupted bool          `json:"interrupted,omitempty"` // stopped by Ctrl-C, not by q
+	Seed        uint64        `json:"seed"`
+	Seconds     float64       `json:"seconds"`
+	Log         string        `json:"log,omitempty"`
+	Traffic     Generator     `json:"traffic"`
+	Notes       []string      `json:"notes,omitempty"`
+	Phases      []PhaseResult `json:"phases"`
+	Claims      []Claim       `json:"claims"`
+	Warnings    []string      `json:"warnings,omitempty"`
 }
 
 // Generator says how well the traffic kept to its schedule.
@@ -35,6 +36,7 @@ type Generator struct {
 type PhaseResult struct {
 	Phase    Phase    `json:"phase"`
 	Seconds  float64  `json:"seconds"`
+	Judged   bool     `json:"judged"` // false if it was stopped too early for that
 	Requests int64    `json:"requests"`
 	Admitted int64    `json:"admitted"`
 	Denied   int64    `json:"denied"`
@@ -101,8 +103,8 @@ func per100(n, of int64) float64 {
 // newResult judges what s has seen.
 func newResult(s *show) *Result {
 	r := &Result{
-		Stopped: s.stopped, Seed: s.cfg.Seed, Log: s.cfg.Log, Notes: s.traffic.notes,
-		Seconds: float64(s.marks.end-s.marks.start) / 1e6,
+		Stopped: s.stopped, Interrupted: s.interrupted, Seed: s.cfg.Seed, Log: s.cfg.Log, Notes: s.traffic.notes,
+		Seconds: max(0, float64(s.marks.end-s.marks.start)/1e6),
 	}
 
 	var (
@@ -110,8 +112,12 @@ func newResult(s *show) *Result {
 		all   = arrivals(s.sender.events, len(s.traffic.callers))
 	)
 
-	for _, span := range spans {
-		r.Phases = append(r.Phases, PhaseResult{Phase: span.phase, Seconds: span.seconds(), span: span, lines: make([]Line, len(all))})
+	for i, span := range spans {
+		cut := s.stopped && i == len(spans)-1
+		r.Phases = append(r.Phases, PhaseResult{
+			Phase: span.phase, Seconds: span.seconds(), Judged: !cut || span.seconds() >= judgedFrom,
+			span: span, lines: make([]Line, len(all)),
+		})
 	}
 
 	for i, c := range s.traffic.callers {

@@ -36,6 +36,8 @@ type show struct {
 	polls   map[Phase]*[2]poll // at the beginning and at the end of each
 	lost    bool               // a server did not find the coordinator again in time
 	stopped bool               // before its end
+
+	interrupted bool // by Ctrl-C
 }
 
 // run runs until the traffic is over, parent ends or the watcher has seen enough. The error is that of a child or of a question.
@@ -84,6 +86,7 @@ func (s *show) run(parent context.Context) error {
 	follower.Wait()
 
 	cause := context.Cause(ctx)
+	s.interrupted = errors.Is(cause, ErrInterrupted)
 	s.stopped = errors.Is(cause, ErrStopped) || parent.Err() != nil
 
 	switch {
@@ -91,6 +94,8 @@ func (s *show) run(parent context.Context) error {
 		return cause
 	case pollErr != nil && !s.stopped:
 		return pollErr
+	case s.stopped && len(s.sender.events) == 0:
+		return tooEarly(cause)
 	}
 
 	return nil

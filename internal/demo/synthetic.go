@@ -89,11 +89,11 @@ func synthetic(whole time.Duration, seed uint64) (*traffic, error) {
 	}
 
 	t.about = []string{
-		fmt.Sprintf("%d callers, told apart by API key. Each may make 50 requests/s, over all servers together, and 50 at once:",
+		fmt.Sprintf("%d callers, told apart by API key. Each may make 50 requests/s, over all servers together, and 50 at once.",
 			len(t.callers)),
-		fmt.Sprintf("  %d tenants stay below that (%.0f/s in all); %d crawlers want %d/s each; wild-script wants %d/s;",
+		fmt.Sprintf("%d tenants stay below that (%.0f/s in all); %d crawlers want %d/s each; wild-script wants %d/s.",
 			tenants, sum, crawlers, crawlDemand, wildDemand),
-		fmt.Sprintf("  acme has negotiated 200/s, and wants %.0f/s, or %.0f/s in its payroll runs, of which each phase has one.",
+		fmt.Sprintf("acme has negotiated 200/s, and wants %.0f/s, or %.0f/s in its payroll runs, of which each phase has one.",
 			payrollIdle, payrollBurst),
 	}
 

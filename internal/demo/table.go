@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,43 +24,67 @@ func (p Phase) title() string {
 	}
 }
 
-const legend = `How to read this. wanted: requests sent. api-1 … api-3: admitted by each server; admitted: by all, which the limit is for.
-of ideal: compared with one bucket in one place that sees every request at once. of bound: the fullest that any stretch of
-time was, compared with burst + rate × time; in the outage, admitted compared with the share that is allowed without a
-coordinator. asks: messages about this caller to the coordinator. Decisions are measured in the API server, from the
-request's arrival at the middleware to its answer.
-`
+const legend = "How to read this. limit: tokens a second. wanted: requests sent. api-1 to api-3: admitted by each server; all: by " +
+	"all of them, which the limit is for. ideal: all, in percent of what one bucket in one place would have admitted, which " +
+	"sees every request at once. bound: the fullest that any stretch of time was, in percent of burst + rate × time; in the " +
+	"outage, what was admitted in percent of the share that is allowed without a coordinator. denied: answered 429. asks: " +
+	"messages about this caller to the coordinator, per 100 requests. Decisions are measured in the API server, from the " +
+	"request's arrival at the middleware to its answer."
 
-// claimWidth is where the text of a claim is broken.
-const claimWidth = 110
+// UsualWidth is the width of text whose reader is not known, columns.
+const UsualWidth = 80
 
-// Write writes r as text.
-func (r *Result) Write(w io.Writer) {
-	fmt.Fprintf(w, "\n%s", legend)
+const (
+	narrowest, widest = 60, 120 // columns that text is fitted to
+	shortestName      = 8       // that a caller's is cut down to
+)
+
+// page is where results are written, and how wide it is.
+type page struct {
+	w     io.Writer
+	width int
+}
+
+func (p page) linef(format string, args ...any) {
+	for _, line := range wrapped(fmt.Sprintf(format, args...), p.width) {
+		fmt.Fprintln(p.w, line)
+	}
+}
+
+// Write writes r as text of at most width columns, where width is sensible. Errors are w's to keep.
+func (r *Result) Write(w io.Writer, width int) {
+	to := page{w, min(max(width, narrowest), widest)}
+
+	fmt.Fprintln(w)
+	to.linef(legend)
 
 	for i := range r.Phases {
-		r.Phases[i].write(w)
-		r.writeClaims(w, r.Phases[i].Phase)
+		p := &r.Phases[i]
+		p.write(to)
+		fmt.Fprintln(w)
+
+		if !p.Judged {
+			to.linef("Stopped too early to judge: %.1f s of this phase are too few to tell.", p.Seconds)
+		}
+
+		r.writeClaims(to, p.Phase)
 	}
 
 	g := r.Traffic
-	fmt.Fprintf(w, "\n%s requests in %.1f s, %.0f/s, each sent %.1f ms late at most in 99 of 100 cases; seed %d.\n",
+
+	fmt.Fprintln(w)
+	to.linef("%s requests in %.1f s, %.0f/s, each sent %.1f ms late at most in 99 of 100 cases; seed %d.",
 		number(g.Requests), r.Seconds, g.PerSecond, g.LateP99Ms, r.Seed)
 
 	for _, text := range r.Warnings {
-		fmt.Fprintln(w, "Beware:", text)
+		to.linef("Beware: %s", text)
 	}
 
-	if r.Stopped {
-		fmt.Fprintln(w, "It was stopped early: what came until then was judged.")
-	}
+	to.linef("%s", r.summary())
+}
 
-	if r.Held {
-		fmt.Fprintf(w, "Every promise was kept: %d of %d.\n", len(r.Claims), len(r.Claims))
-
-		return
-	}
-
+// summary is the last word.
+func (r *Result) summary() string {
 	missed := 0
 
 	for _, c := range r.Claims {
@@ -68,49 +93,70 @@ func (r *Result) Write(w io.Writer) {
 		}
 	}
 
-	fmt.Fprintf(w, "NOT every promise was kept: %d of %d were missed, see above.\n", missed, len(r.Claims))
+	early := ""
+	if r.Stopped {
+		early = "It was stopped early: what came until then was judged. "
+	}
+
+	switch {
+	case len(r.Claims) == 0:
+		return "It was stopped too early to judge any promise."
+	case r.Held:
+		return fmt.Sprintf("%sEvery promise was kept: %d of %[2]d.", early, len(r.Claims))
+	default:
+		return fmt.Sprintf("%sNOT every promise was kept: %d of %d were missed, see above.", early, missed, len(r.Claims))
+	}
 }
 
-func (r *Result) writeClaims(w io.Writer, p Phase) {
-	fmt.Fprintln(w)
+func (r *Result) writeClaims(to page, p Phase) {
+	const (
+		mark   = "  kept    "
+		missed = "  MISSED  "
+		indent = "          "
+		hang   = 2 // what wrapped adds
+	)
+
+	write := func(first, rest, text string) {
+		for i, line := range wrapped(text, to.width-len(first)) {
+			if i > 0 {
+				first = rest[hang:]
+			}
+
+			fmt.Fprintf(to.w, "%s%s\n", first, line)
+		}
+	}
 
 	for _, c := range r.Claims {
 		if c.Phase != p {
 			continue
 		}
 
-		mark := "  kept    "
+		first := mark
 		if !c.Held {
-			mark = "  MISSED  "
+			first = missed
 		}
 
-		for i, line := range wrapped(capital(c.Claim)+".", claimWidth) {
-			if i > 0 {
-				mark = "        " // wrapped adds two more
-			}
-
-			fmt.Fprintf(w, "%s%s\n", mark, line)
-		}
-
-		fmt.Fprintf(w, "          %s.\n", capital(c.Found))
+		write(first, indent, capital(c.Claim)+".")
+		write(indent, indent, capital(c.Found)+".")
 
 		for _, m := range c.Missed {
-			fmt.Fprintf(w, "          missed by %s\n", m)
+			write(indent, indent, "missed by "+m)
 		}
 	}
 }
 
-func (p *PhaseResult) write(w io.Writer) {
-	fmt.Fprintf(w, "\n%s (%.1f s)\n", p.Phase.title(), p.Seconds)
-	fmt.Fprintf(w, "%s requests: %s admitted, %s denied with 429, %s failed.\n",
+func (p *PhaseResult) write(to page) {
+	fmt.Fprintln(to.w)
+	to.linef("%s (%.1f s)", p.Phase.title(), p.Seconds)
+	to.linef("%s requests: %s admitted, %s denied with 429, %s failed.",
 		number(p.Requests), number(p.Admitted), number(p.Denied), number(p.Failed))
-	fmt.Fprintf(w, "Decisions: p50 %s, p99 %s, at most %s. Calls to the coordinator per 100 requests: %.1f.\n\n",
-		short(p.Decision.P50Micros), short(p.Decision.P99Micros), short(p.Decision.MaxMicros), p.CallsPer100())
+	to.linef("Calls to the coordinator per 100 requests: %.1f. Decisions: p50 %s, p99 %s, at most %s.",
+		p.CallsPer100(), short(p.Decision.P50Micros), short(p.Decision.P99Micros), short(p.Decision.MaxMicros))
+	fmt.Fprintln(to.w)
 
 	rows := make([][]string, 0, len(p.Callers)+2)
 	rows = append(rows, []string{
-		"caller", "limit/s", "burst", "wanted", apiName(0), apiName(1), apiName(2), "admitted",
-		"of ideal", "of bound", "denied", "asks/100", "",
+		"caller", "limit", "wanted", apiName(0), apiName(1), apiName(2), "all", "ideal", "bound", "denied", "asks",
 	})
 
 	for i := range p.Callers {
@@ -121,13 +167,24 @@ func (p *PhaseResult) write(w io.Writer) {
 		rows = append(rows, p.Others.row())
 	}
 
-	writeRows(w, rows)
+	if to.width < UsualWidth {
+		withoutServers(rows, 3)
+	}
+
+	writeRows(to.w, rows, to.width)
+}
+
+// withoutServers leaves out the columns of the single servers, which begin at first.
+func withoutServers(rows [][]string, first int) {
+	for i := range rows {
+		rows[i] = slices.Delete(rows[i], first, first+servers)
+	}
 }
 
 func (l *Line) row() []string {
-	limit, burst, bound := "", "", ""
+	limit, bound := "", ""
 	if l.Limit > 0 {
-		limit, burst = strconv.FormatFloat(l.Limit, 'f', -1, 64), number(l.Burst)
+		limit = strconv.FormatFloat(l.Limit, 'f', -1, 64)
 	}
 
 	switch {
@@ -138,13 +195,14 @@ func (l *Line) row() []string {
 	}
 
 	return []string{
-		l.Caller, limit, burst, number(l.Demand), number(l.Each[0]), number(l.Each[1]), number(l.Each[2]), number(l.Admitted),
-		percent(l.Admitted, l.Ideal), bound, number(l.Denied), fmt.Sprintf("%.1f", l.AsksPer100()), l.Note,
+		l.Caller, limit, number(l.Demand), number(l.Each[0]), number(l.Each[1]), number(l.Each[2]), number(l.Admitted),
+		percent(l.Admitted, l.Ideal), bound, number(l.Denied), fmt.Sprintf("%.1f", l.AsksPer100()),
 	}
 }
 
-// writeRows aligns the first and the last column to the left, and what is between to the right.
-func writeRows(w io.Writer, rows [][]string) {
+// writeRows aligns the first column to the left and the others to the right, in at most width columns: with two spaces
+// between if they fit, else one, and then with shorter names.
+func writeRows(w io.Writer, rows [][]string, width int) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {
@@ -152,24 +210,40 @@ func writeRows(w io.Writer, rows [][]string) {
 		}
 	}
 
+	const margin = 2
+
+	gap, room := 2, width-margin
+	for _, n := range widths {
+		room -= n
+	}
+
+	if room < gap*(len(widths)-1) {
+		gap = 1
+		widths[0] = max(min(widths[0], shortestName), widths[0]+min(0, room-(len(widths)-1)))
+	}
+
 	for _, row := range rows {
-		var b strings.Builder
+		name := shortened(row[0], widths[0])
+		line := strings.Repeat(" ", margin) + name + strings.Repeat(" ", widths[0]-utf8.RuneCountInString(name))
 
-		for i, cell := range row {
-			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-
-			switch i {
-			case 0:
-				b.WriteString("  " + cell + space)
-			case len(row) - 1:
-				b.WriteString("  " + cell)
-			default:
-				b.WriteString("  " + space + cell)
-			}
+		for i, cell := range row[1:] {
+			line += strings.Repeat(" ", gap+widths[i+1]-utf8.RuneCountInString(cell)) + cell
 		}
 
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
+}
+
+// shortened cuts the middle out of name if it has more than n runes: callers often differ at the end.
+func shortened(name string, n int) string {
+	runes := []rune(name)
+	if len(runes) <= n {
+		return name
+	}
+
+	head := n / 2
+
+	return string(runes[:head]) + "…" + string(runes[len(runes)-(n-head-1):])
 }
 
 // number writes n with a comma between thousands.
@@ -183,12 +257,13 @@ func number(n int64) string {
 	return s
 }
 
+// percent leaves out the sign, which the head of a column stands for.
 func percent(n, of int64) string {
 	if of == 0 {
 		return "-"
 	}
 
-	return fmt.Sprintf("%.1f %%", per100(n, of))
+	return fmt.Sprintf("%.1f", per100(n, of))
 }
 
 // short writes a time in microseconds as a person would.

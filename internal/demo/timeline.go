@@ -53,6 +53,9 @@ type span struct {
 	from, to int64
 }
 
+// judgedFrom is how long a phase must last to be judged if it was cut short, s: in less, the start is most of what is seen.
+const judgedFrom = 3.0
+
 // spans returns the phases that came to be, in order.
 func (m marks) spans() []span {
 	var all []span
@@ -67,6 +70,8 @@ func (m marks) spans() []span {
 		if to == 0 {
 			to = m.end // it was stopped in this phase
 		}
+
+		to = max(to, at) // or before its first request was due
 
 		all = append(all, span{p.phase, at, to})
 		at = to

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	viewEvery  = 200 * time.Millisecond
-	viewOver   = 5  // refreshes that a rate is taken over
-	viewRows   = 10 // callers
-	viewLines  = 5  // of what was said
-	barWidth   = 20
-	usualWidth = 100 // of a terminal that does not say
+	viewEvery = 200 * time.Millisecond
+	viewOver  = 5  // refreshes that a rate is taken over
+	viewRows  = 10 // callers
+	viewLines = 5  // sentences of what was said
+	barMost   = 20 // columns
+	barLeast  = 4  // in less there is none
 )
 
 // Terminal is a Watcher for a terminal: a view that is drawn anew a few times a second. Ctrl-C and q stop the demo.
@@ -41,7 +41,9 @@ func (t *Terminal) Say(line string) {
 	defer t.mu.Unlock()
 
 	if !t.on {
-		fmt.Fprintln(t.out, line)
+		for _, part := range wrapped(line, UsualWidth) {
+			fmt.Fprintln(t.out, part)
+		}
 
 		return
 	}
@@ -59,7 +61,9 @@ func (t *Terminal) show(on bool) {
 	if !on {
 		// The view is gone; what happened stays above the results.
 		for _, line := range t.unseen {
-			fmt.Fprintln(t.out, line)
+			for _, part := range wrapped(line, UsualWidth) {
+				fmt.Fprintln(t.out, part)
+			}
 		}
 
 		t.unseen = nil
@@ -78,7 +82,7 @@ func (t *Terminal) Follow(ctx context.Context, l *Live) error {
 	t.show(true)
 	defer t.show(false)
 
-	program := tea.NewProgram(&model{terminal: t, live: l, width: usualWidth},
+	program := tea.NewProgram(&model{terminal: t, live: l, width: UsualWidth},
 		tea.WithInput(t.in), tea.WithOutput(t.out), tea.WithoutSignalHandler())
 
 	stop := context.AfterFunc(ctx, program.Quit)
@@ -89,11 +93,12 @@ func (t *Terminal) Follow(ctx context.Context, l *Live) error {
 		return fmt.Errorf("draw on the terminal: %w (with output to a file or a pipe it is plain text)", err)
 	}
 
-	if m, ok := last.(*model); ok && m.quit {
-		return ErrStopped
+	m, ok := last.(*model)
+	if !ok {
+		return nil
 	}
 
-	return nil
+	return m.stopped
 }
 
 // model is the state of the view, as bubbletea wants it.
@@ -102,7 +107,7 @@ type model struct {
 	live          *Live
 	width, height int
 	snapshots     []snapshot // the last few, the oldest first
-	quit          bool
+	stopped       error      // by which key
 }
 
 type tick time.Time
@@ -120,11 +125,16 @@ func (m *model) Init() tea.Cmd {
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.KeyPressMsg:
-		if key := msg.String(); key == "q" || key == "ctrl+c" {
-			m.quit = true
-
-			return m, tea.Quit
+		switch msg.String() {
+		case "q":
+			m.stopped = ErrStopped
+		case "ctrl+c":
+			m.stopped = ErrInterrupted
+		default:
+			return m, nil
 		}
+
+		return m, tea.Quit
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tick:
@@ -163,10 +173,11 @@ func (m *model) text() string {
 	left := max(0, m.live.whole-to.elapsed)
 	lines := []string{
 		bold + "Leaseway: three API servers share their callers' limits" + plain,
-		fmt.Sprintf("%s, %s; %.0f s left. %.0f requests/s, %.1f calls to the coordinator per 100. Decisions: p50 %s, p99 %s.",
-			to.phase, state, left.Seconds(), float64(to.sent-from.sent)/seconds,
-			per100(to.calls-from.calls, to.sent-from.sent), short(micros(to.p50)), short(micros(to.p99))),
+		fmt.Sprintf("%s, %s; %.0f s left; q stops", to.phase, state, left.Seconds()),
 	}
+	lines = append(lines, wrapped(fmt.Sprintf("%.0f requests/s, %.1f coordinator calls per 100; decisions: p50 %s, p99 %s",
+		float64(to.sent-from.sent)/seconds, per100(to.calls-from.calls, to.sent-from.sent),
+		short(micros(to.p50)), short(micros(to.p99))), m.width)...)
 
 	if to.failed > 0 {
 		lines = append(lines, fmt.Sprintf("%s%d requests failed%s", red, to.failed, plain))
@@ -174,23 +185,30 @@ func (m *model) text() string {
 
 	lines = append(lines, "")
 	lines = append(lines, m.table(from, to, seconds)...)
-	lines = append(lines, "", "admitted/s by each server and by all; the bar is full where a caller gets its limit. q stops.", "")
+	lines = append(lines, "")
+	lines = append(lines, wrapped("admitted/s by each server and by all; burst: more than the limit for a moment, out of what the "+
+		"caller had saved up", m.width)...)
+	lines = append(lines, "")
 
-	for _, said := range m.terminal.lines() {
-		lines = append(lines, wrapped(said, m.width)...)
+	var said []string
+	for _, text := range m.terminal.lines() {
+		said = append(said, wrapped(text, m.width)...)
 	}
 
 	if m.height > 0 {
 		lines = lines[:min(len(lines), m.height-1)]
+		said = said[max(0, len(said)-(m.height-1-len(lines))):] // the newest
 	}
 
-	return strings.Join(lines, "\n")
+	return strings.Join(append(lines, said...), "\n")
 }
 
 // table has a row for each of the busiest callers.
 func (m *model) table(from, to snapshot, seconds float64) []string {
 	rows := make([][]string, 0, viewRows+1)
-	rows = append(rows, []string{"caller", "limit/s", apiName(0), apiName(1), apiName(2), "all/s", "denied/s", ""})
+	rows = append(rows, []string{"caller", "limit/s", apiName(0), apiName(1), apiName(2), "all/s", "denied/s"})
+	bars := []float64{0}
+	bursts := []bool{false}
 	perSecond := func(n int64) string { return fmt.Sprintf("%.0f", float64(n)/seconds) }
 
 	for _, i := range m.live.busiest(snapshot{counts: make([]count, len(to.counts))}, to, viewRows) {
@@ -201,22 +219,41 @@ func (m *model) table(from, to snapshot, seconds float64) []string {
 			perSecond(now.admitted[0] - was.admitted[0]),
 			perSecond(now.admitted[1] - was.admitted[1]),
 			perSecond(now.admitted[2] - was.admitted[2]),
-			perSecond(all), perSecond(now.denied - was.denied), bar(float64(all) / seconds / c.limit),
+			perSecond(all), perSecond(now.denied - was.denied),
 		})
+		bars = append(bars, float64(all)/seconds/c.limit)
+		bursts = append(bursts, above(float64(all)/seconds, c.limit))
 	}
 
 	var b strings.Builder
 
-	writeRows(&b, rows)
+	if m.width < narrowest {
+		withoutServers(rows, 2)
+	}
 
-	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	writeRows(&b, rows, m.width)
+
+	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+
+	const burst = "  burst"
+
+	width := min(barMost, m.width-len("  ")-len(burst)-utf8.RuneCountInString(lines[0]))
+	for i := 1; i < len(lines) && width >= barLeast; i++ {
+		lines[i] += "  " + bar(bars[i], width)
+
+		if bursts[i] {
+			lines[i] += burst
+		}
+	}
+
+	return lines
 }
 
 // bar draws a part of one.
-func bar(part float64) string {
-	full := min(barWidth, int(part*barWidth+0.5))
+func bar(part float64, width int) string {
+	full := min(width, int(part*float64(width)+0.5))
 
-	return strings.Repeat("█", full) + strings.Repeat("░", barWidth-full)
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
 // wrapped breaks text into lines of at most width, between words.

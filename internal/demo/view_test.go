@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -57,7 +58,7 @@ func shownTwice(t *testing.T) *model {
 	t.Helper()
 
 	l := newLive([]caller{{key: "ada", limit: 100, bucket: bucket(t, 100, 100)}, {key: "bob", limit: 50, bucket: bucket(t, 50, 50)}}, time.Minute)
-	m := &model{terminal: NewTerminal(nil, io.Discard), live: l, width: 60, snapshots: []snapshot{l.snapshot()}}
+	m := &model{terminal: NewTerminal(nil, io.Discard), live: l, width: 80, snapshots: []snapshot{l.snapshot()}}
 
 	for i := range 140 {
 		e := event{status: 200, server: uint8(i % 2), nanos: 3000}
@@ -80,17 +81,23 @@ func shownTwice(t *testing.T) *model {
 func TestViewShowsRates(t *testing.T) {
 	m := shownTwice(t)
 	m.terminal.show(true)
-	m.terminal.Say("something happened that takes more than the width of one line to tell")
+	m.terminal.Say("something happened that takes more than the width of one line of the terminal to tell")
 
 	text := m.View().Content
 	for _, want := range []string{
 		"outage, " + red + "coordinator KILLED", "140 requests/s", "p50 3.0 µs",
-		"ada         100     50     50      0    100        40  " + strings.Repeat("█", barWidth),
-		"bob          50      0      0      0      0         0  " + strings.Repeat("░", barWidth),
-		"something happened that takes more than the width of one\n  line to tell",
+		"ada         100     50     50      0    100        40  " + strings.Repeat("█", 12),
+		"bob          50      0      0      0      0         0  " + strings.Repeat("░", 12),
+		"something happened that takes more than the width of one line of the terminal to\n  tell",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the view does not show %q:\n%s", want, text)
+		}
+	}
+
+	for _, line := range strings.Split(text, "\n") {
+		if n := utf8.RuneCountInString(strings.NewReplacer(bold, "", red, "", plain, "").Replace(line)); n > m.width {
+			t.Errorf("%d columns on a terminal of %d: %s", n, m.width, line)
 		}
 	}
 
@@ -100,11 +107,59 @@ func TestViewShowsRates(t *testing.T) {
 	}
 }
 
+// The newest is what must be seen.
+func TestViewKeepsTheNewestOnASmallTerminal(t *testing.T) {
+	m := shownTwice(t)
+	m.terminal.show(true)
+	m.terminal.Say("the first")
+	m.terminal.Say("the second")
+
+	m.height = strings.Count(m.View().Content, "\n") + 1
+
+	if text := m.View().Content; strings.Contains(text, "the first") || !strings.Contains(text, "the second") {
+		t.Errorf("on a terminal with a line too few:\n%s", text)
+	}
+}
+
+// A burst is within the limit, and must not look as if it were not.
+func TestABurstIsCalledSo(t *testing.T) {
+	m := shownTwice(t)
+	m.live.callers[0].limit = 80
+
+	for _, text := range []string{m.View().Content, m.live.line(m.snapshots[0], m.snapshots[1])} {
+		if !strings.Contains(text, "█  burst") && !strings.Contains(text, "ada 100/s (80 and a burst)") {
+			t.Errorf("100/s of 80/s are not explained:\n%s", text)
+		}
+	}
+}
+
+func TestTablesFitTheirWidth(t *testing.T) {
+	r := staged(t, func(*stage) {})
+	r.Phases[0].Callers[0].Caller = "2001:db8:1234:5678::/64"
+	r.Phases[0].Callers[0].Demand = 1_234_567
+
+	for _, width := range []int{narrowest, UsualWidth, widest} {
+		var text strings.Builder
+
+		r.Write(&text, width)
+
+		for _, line := range strings.Split(text.String(), "\n") {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Errorf("%d columns of %d: %s", n, width, line)
+			}
+		}
+	}
+
+	if got := shortened("2001:db8:1234:5678::/64", 12); got != "2001:d…::/64" {
+		t.Errorf("shortened to %q", got)
+	}
+}
+
 func TestPlainLineShowsRates(t *testing.T) {
 	m := shownTwice(t)
 
 	line := m.live.line(m.snapshots[0], m.snapshots[1])
-	for _, want := range []string{"outage", "140 requests/s; ada 100 of 100/s, bob 0 of 50/s", "p50 3.0 µs"} {
+	for _, want := range []string{"outage", "140 requests/s; ada 100 of 100/s, bob 0 of 50/s", "p99 3.0 µs"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("%q does not say %q", line, want)
 		}
@@ -129,12 +184,12 @@ func TestPlainFollowsUntilTheEnd(t *testing.T) {
 }
 
 func TestKeysStopTheView(t *testing.T) {
-	for key, stops := range map[tea.KeyPressMsg]bool{
-		{Code: 'q', Text: "q"}: true, {Code: 'c', Mod: tea.ModCtrl}: true, {Code: 'x', Text: "x"}: false,
+	for key, want := range map[tea.KeyPressMsg]error{
+		{Code: 'q', Text: "q"}: ErrStopped, {Code: 'c', Mod: tea.ModCtrl}: ErrInterrupted, {Code: 'x', Text: "x"}: nil,
 	} {
 		m := shownTwice(t)
-		if _, cmd := m.Update(key); m.quit != stops || (cmd != nil) != stops {
-			t.Errorf("%v: stops %v, want %v", key, m.quit, stops)
+		if _, cmd := m.Update(key); !errors.Is(m.stopped, want) || (cmd != nil) != (want != nil) {
+			t.Errorf("%v: %v, want %v", key, m.stopped, want)
 		}
 	}
 }
