@@ -171,6 +171,7 @@ func TestBadQuestionsGetAProblemThatNamesTheField(t *testing.T) {
 		{"/v1/check", `{"attributes": {}, "cost": 1.5}`, http.StatusUnprocessableEntity, "body.cost"},
 		{"/v1/check", `{"attributes": {}, "cost": "1"}`, http.StatusUnprocessableEntity, "body.cost"},
 		{"/v1/check", `{"attributes": {}, "cost": 9007199254740993}`, http.StatusUnprocessableEntity, "body.cost"},
+		{"/v1/check", `{"attributes": {}, "cost": 99999999999999999999}`, http.StatusUnprocessableEntity, "body.cost"},
 		{"/v1/check", `{"attributes": {}, "cots": 1}`, http.StatusUnprocessableEntity, "body.cots"},
 		{"/v1/check", `{"attributes": {"usr": "ada"}}`, http.StatusUnprocessableEntity, "body.attributes.usr"},
 		{"/v1/check", `{"attributes": {"user": 7}}`, http.StatusUnprocessableEntity, "body.attributes.user"},
@@ -213,6 +214,10 @@ func TestBadQuestionsGetAProblemThatNamesTheField(t *testing.T) {
 
 		if w.Code != row.status || problem.Status != row.status || location != row.location || problem.Detail == "" {
 			t.Errorf("%s %.60s: got %d %s, want %d at %s", row.path, row.body, w.Code, w.Body, row.status, row.location)
+		}
+
+		if strings.Contains(problem.Detail, "Go struct") || strings.Contains(problem.Detail, "validation failed") {
+			t.Errorf("%s %.60s: %q says nothing to the caller", row.path, row.body, problem.Detail)
 		}
 
 		for _, e := range problem.Errors {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -96,10 +98,10 @@ func config(version string) huma.Config {
 	c := huma.DefaultConfig("Leaseway", version)
 	c.DocsPath, c.SchemasPath, c.CreateHooks = "", "", nil
 	c.Formats = map[string]huma.Format{
-		"application/json": {Marshal: marshal, Unmarshal: json.Unmarshal},
-		"json":             {Marshal: marshal, Unmarshal: json.Unmarshal},
+		"application/json": {Marshal: marshal, Unmarshal: unmarshal},
+		"json":             {Marshal: marshal, Unmarshal: unmarshal},
 	}
-	c.Transformers = []huma.Transformer{withoutValues}
+	c.Transformers = []huma.Transformer{plainly}
 
 	return c
 }
@@ -111,12 +113,47 @@ func marshal(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// withoutValues keeps a problem from repeating what was sent: it may be a credential, and answers end up in logs.
-func withoutValues(_ huma.Context, _ string, v any) (any, error) {
-	if problem, ok := v.(*huma.ErrorModel); ok {
-		for _, detail := range problem.Errors {
-			detail.Value = nil
+const tooBig = " is no whole number that fits"
+
+// unmarshal says of a value that no field takes which one it was, without the names of Go's types.
+func unmarshal(text []byte, v any) error {
+	err := json.Unmarshal(text, v)
+
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+
+	if wrong.Type.Kind() == reflect.Int64 { // the schema has seen to everything but its size
+		return fmt.Errorf("%s%s: write one of at most %d", wrong.Field, tooBig, int64(MaxCost))
+	}
+
+	return fmt.Errorf("%s has a value of another type: see GET /openapi.json", wrong.Field)
+}
+
+// plainly has the detail of a problem name the field, for those who read only that, and keeps it from repeating what was
+// sent: it may be a credential, and answers end up in logs.
+func plainly(_ huma.Context, _ string, v any) (any, error) {
+	problem, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+
+	for _, detail := range problem.Errors {
+		detail.Value = nil
+
+		if field, rest, found := strings.Cut(detail.Message, tooBig); found {
+			detail.Location, detail.Message = "body."+field, strings.TrimSpace(tooBig)+rest
 		}
+
+		if strings.HasPrefix(detail.Message, "expected value to match exactly one schema") { // there is one such field
+			detail.Message = "expected a string or a list of strings"
+		}
+	}
+
+	if problem.Detail == "validation failed" && len(problem.Errors) > 0 {
+		first := problem.Errors[0]
+		problem.Detail = strings.TrimPrefix(first.Location, "body.") + ": " + first.Message
 	}
 
 	return v, nil

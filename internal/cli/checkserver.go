@@ -68,11 +68,21 @@ func (s *checkServer) ask(ctx context.Context, q *question) (*check.Explained, e
 
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the server: %w", err)
+		return nil, unasked(address, err)
 	}
 	defer resp.Body.Close()
 
 	return readAnswer(resp)
+}
+
+// unasked is the error of a question that got no answer. What answers in binary is the port for gRPC.
+func unasked(address *url.URL, err error) error {
+	if strings.Contains(err.Error(), "malformed HTTP response") {
+		return fmt.Errorf("--server %s does not speak HTTP: name the port of the server's --listen (8080 unless said), "+
+			"not that of --grpc-listen", address)
+	}
+
+	return fmt.Errorf("ask the server: %w", err)
 }
 
 // address is the server's URL. A token goes only where others cannot read it.

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +35,9 @@ func newKeysGenerate() *cobra.Command {
 		Args:    noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			public, err := rpc.GenerateKeyFile(out)
-			if err != nil {
+			if errors.Is(err, fs.ErrExist) {
+				return existsAlready(out)
+			} else if err != nil {
 				return err
 			}
 

@@ -104,7 +104,7 @@ func writeNew(name string, stdout io.Writer, text string) error {
 
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // rules are no secret
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists: choose another --out, or move it away", name)
+		return existsAlready(name)
 	} else if err != nil {
 		return err
 	}
@@ -112,4 +112,9 @@ func writeNew(name string, stdout io.Writer, text string) error {
 	_, err = file.WriteString(text)
 
 	return errors.Join(err, file.Close())
+}
+
+// existsAlready is the error of a command that would overwrite a file.
+func existsAlready(name string) error {
+	return fmt.Errorf("%s exists: choose another --out, or move it away", name)
 }

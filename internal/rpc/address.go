@@ -26,6 +26,17 @@ func (a address) loopback() bool {
 	return a.host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
+// CheckURLs reports what is wrong with the URL of a coordinator, before anything else is made of it.
+func CheckURLs(urls []string) error {
+	for i, url := range urls {
+		if _, err := parseAddress(url, false); err != nil {
+			return fmt.Errorf("rpc: coordinator %d: %w", i+1, err)
+		}
+	}
+
+	return nil
+}
+
 // parseAddress reads HOST:PORT, grpc://HOST:PORT or grpcs://HOST:PORT; secure is whether the first form is TLS.
 func parseAddress(url string, secure bool) (address, error) {
 	a := address{url: url, tls: secure}

@@ -51,15 +51,15 @@ func TestDialNamesWhatToChange(t *testing.T) {
 	}
 
 	for want, change := range map[string]func(*Config){
-		"Config.URLs has 0":     func(c *Config) { c.URLs = nil },
-		"Config.URLs has 65":    func(c *Config) { c.URLs = make([]string, 65) },
-		"Config.URLs[1]":        func(c *Config) { c.URLs = append(c.URLs, "nonsense") },
-		"there twice":           func(c *Config) { c.URLs = append(c.URLs, "grpc://127.0.0.1:1") },
-		"plaintext":             func(c *Config) { c.URLs = []string{"192.0.2.1:8081"} },
-		"grpcs://":              func(c *Config) { c.URLs = []string{"grpc://c.example:8081"}; c.TLS = &tls.Config{} },
-		"Config.Holder is 0":    func(c *Config) { c.Holder = 0 },
-		"Config.Keys is empty":  func(c *Config) { c.Keys = nil },
-		"Config.Keys[0] has 31": func(c *Config) { c.Keys[0] = c.Keys[0][:31] },
+		"0 coordinators are named":     func(c *Config) { c.URLs = nil },
+		"65 coordinators are named":    func(c *Config) { c.URLs = make([]string, 65) },
+		"coordinator 2: ":              func(c *Config) { c.URLs = append(c.URLs, "nonsense") },
+		"there twice":                  func(c *Config) { c.URLs = append(c.URLs, "grpc://127.0.0.1:1") },
+		"plaintext":                    func(c *Config) { c.URLs = []string{"192.0.2.1:8081"} },
+		"grpcs://":                     func(c *Config) { c.URLs = []string{"grpc://c.example:8081"}; c.TLS = &tls.Config{} },
+		"Config.Holder is 0":           func(c *Config) { c.Holder = 0 },
+		"leaseway.WithCoordinatorKeys": func(c *Config) { c.Keys = nil },
+		"public key 1 has 31":          func(c *Config) { c.Keys[0] = c.Keys[0][:31] },
 	} {
 		config := good()
 		change(&config)

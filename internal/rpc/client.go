@@ -78,7 +78,7 @@ type Client struct {
 func Dial(config Config) (*Client, error) {
 	switch n := len(config.URLs); {
 	case n == 0 || n > maxReplicas:
-		return nil, fmt.Errorf("rpc: Config.URLs has %d coordinators (name 1 to %d)", n, maxReplicas)
+		return nil, fmt.Errorf("rpc: %d coordinators are named (name 1 to %d)", n, maxReplicas)
 	case config.Holder == 0:
 		return nil, errors.New("rpc: Config.Holder is 0 (draw a random incarnation at each start)")
 	}
@@ -89,6 +89,10 @@ func Dial(config Config) (*Client, error) {
 
 	if config.Timeout <= 0 {
 		config.Timeout = defaultTimeout
+	}
+
+	if err := CheckURLs(config.URLs); err != nil {
+		return nil, err
 	}
 
 	trust, err := newTrust(config.Keys, config.AllowUnsigned)
@@ -116,7 +120,7 @@ func Dial(config Config) (*Client, error) {
 		if err != nil {
 			_ = c.Close()
 
-			return nil, fmt.Errorf("rpc: Config.URLs[%d]: %w", i, err)
+			return nil, fmt.Errorf("rpc: coordinator %d: %w", i+1, err)
 		}
 
 		c.replicas = append(c.replicas, r)

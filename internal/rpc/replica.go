@@ -46,7 +46,7 @@ type replica struct {
 func dial(address address, config *Config) (*replica, error) {
 	if !address.tls && !config.Insecure && !address.loopback() {
 		return nil, fmt.Errorf("%s is plaintext over a network "+
-			"(write grpcs:// and give the server a certificate, or allow insecure connections)", address.url)
+			"(write grpcs:// and give the server a certificate, or allow it with leaseway.WithInsecure or --insecure)", address.url)
 	}
 
 	secure := insecure.NewCredentials()

@@ -18,16 +18,17 @@ type trust struct {
 // newTrust pins keys. Without any, unsigned must be what the caller wants.
 func newTrust(keys []ed25519.PublicKey, unsigned bool) (trust, error) {
 	if len(keys) == 0 && !unsigned {
-		return trust{}, errors.New("rpc: Config.Keys is empty: nothing would be believed " +
-			"(pin the coordinator's public key, or set AllowUnsigned for a trusted network)")
+		return trust{}, errors.New("rpc: no coordinator's public key is pinned, and TLS or not, only signed limits are believed from other machines " +
+			"(pin the key that the coordinator logs at its start with leaseway.WithCoordinatorKeys or --coordinator-key, " +
+			"or believe whatever comes with leaseway.WithInsecure or --insecure)")
 	}
 
 	t := trust{keys: make(map[string]ed25519.PublicKey, len(keys))}
 
 	for i, key := range keys {
 		if len(key) != ed25519.PublicKeySize {
-			return trust{}, fmt.Errorf("rpc: Config.Keys[%d] has %d bytes, an Ed25519 public key has %d",
-				i, len(key), ed25519.PublicKeySize)
+			return trust{}, fmt.Errorf("rpc: public key %d has %d bytes, an Ed25519 public key has %d",
+				i+1, len(key), ed25519.PublicKeySize)
 		}
 
 		t.keys[string(keyID(key))] = key

@@ -76,6 +76,25 @@ func TestWhoMayCallWhatWithATokenFile(t *testing.T) {
 	}
 }
 
+// A client reads one form of refusal, whatever it did wrong.
+func TestAnotherMethodIsAProblemThatNamesTheRightOne(t *testing.T) {
+	r := start(t)
+
+	for _, row := range []struct{ method, path, allow string }{
+		{http.MethodGet, "/v1/check", "POST"},
+		{http.MethodGet, "/v1/rules/r/check", "POST"},
+		{http.MethodPost, "/healthz", "GET, HEAD"},
+		{http.MethodPost, "/metrics", "GET, HEAD"},
+		{http.MethodDelete, "/openapi.json", "GET, HEAD"},
+	} {
+		got := r.call(t, row.method, row.path, "")
+		if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != row.allow ||
+			got.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s: got %d %v %s", row.method, row.path, got.status, got.header, got.body)
+		}
+	}
+}
+
 func TestWhoMayCallWhatOverGRPCWithATokenFile(t *testing.T) {
 	r := start(t, "--token-file", file(t, secret+"\n"))
 	conn := r.dial(t, nil)

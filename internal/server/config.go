@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -188,9 +189,13 @@ func (c *Config) oneKind() error {
 
 // listenable refuses an address that strangers can reach without a secret over a channel that others can read.
 func (c *Config) listenable(flag, address string) error {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return usage("%s %q is no address: write host:port, such as 127.0.0.1:8080", flag, address)
+	}
+
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return usage("%s %q has no port from 0 to 65535: write one such as %s", flag, address, net.JoinHostPort(host, "8080"))
 	}
 
 	if c.Insecure || loopback(host) {

@@ -151,6 +151,9 @@ func TestWhatIsNoSettingIsRefusedWithTheFix(t *testing.T) {
 		{[]string{"--log-level", "loud", "--log-format", "xml"}, nil, []string{"--log-level", "--log-format"}},
 		{[]string{"--deadline", "0s"}, nil, []string{"--deadline 0s is not between"}},
 		{[]string{"--listen", "8080"}, nil, []string{`--listen "8080" is no address`}},
+		{[]string{"--listen", "127.0.0.1:99999", "--grpc-listen", "127.0.0.1:"}, nil, []string{
+			`--listen "127.0.0.1:99999" has no port`, `--grpc-listen "127.0.0.1:" has no port`,
+		}},
 		{off, nil, []string{"add --tls-cert and --tls-key and --token-file (or --tls-client-ca), or listen on 127.0.0.1, or"}},
 		{[]string{"--grpc-listen", ":81"}, nil, []string{"--grpc-listen :81 can be reached from other machines"}},
 		{append(off, "--token-file", "t"), nil, []string{"add --tls-cert and --tls-key, or"}},

@@ -27,9 +27,13 @@ LEASEWAY_GRPC_LISTEN=127.0.0.1:9001 leaseway serve
 leaseway serve --config leaseway.yaml        # with the line grpcListen: 127.0.0.1:9001
 ` + "```" + `
 
-A name that is no setting is an error, in each of the three; an empty variable counts as not set. Lists are separated by
-commas, or written as lists in the file. Spans of time are a number and a unit: ` + "`20ms`, `1s`" + `. Everything that is wrong is
-said at once, and the server does not start (exit status 2).
+A name that is no setting is an error, in each of the three; an empty variable counts as not set, and
+an empty flag is an error. Lists are separated by commas, or written as lists in the file. Spans of time are a number and a
+unit: ` + "`20ms`, `1s`" + `. Everything that is wrong is said at once, and the server does not start (exit status 2).
+
+Over HTTP, ` + "`GET /healthz`" + ` says that the process lives; ` + "`GET /readyz`" + ` whether to send it requests, and why not (200 or 503,
+with the reasons); ` + "`GET /metrics`" + ` what it does, for Prometheus: there it asks for a token where ` + "`--token-file`" + ` names some.
+SIGTERM and SIGINT stop it in order; SIGHUP has it look at its files now, which it does by itself when they change.
 
 What the limits are is no setting: see [the rule document](rules.md), which ` + "`--rules`" + ` names.
 

@@ -164,7 +164,8 @@ func TestHolderOfAnotherMachineNeedsItsKey(t *testing.T) {
 		want string
 	}{
 		{[]string{"--coordinator", "grpcs://192.0.2.1:8081"}, "add --coordinator-key"},
-		{[]string{"--coordinator", "http://192.0.2.1:8081", "--insecure"}, "grpcs://"},
+		{[]string{"--coordinator", "grpcs://192.0.2.1:8081"}, "TLS vouches for the connection"},
+		{[]string{"--coordinator", "http://192.0.2.1:8081"}, `has the scheme "http"`},
 		{[]string{"--coordinator", "127.0.0.1:1", "--coordinator-key", "nonsense"}, "--coordinator-key"},
 		{[]string{"--coordinator", "127.0.0.1:1", "--coordinator-token-file", file(t, "short")}, "--coordinator-token-file"},
 		{[]string{"--coordinator", "127.0.0.1:1", "--coordinator-ca", file(t, "none")}, "--coordinator-ca"},

@@ -20,7 +20,7 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 	}
 
 	if e.client, err = rpc.Dial(remote); err != nil {
-		return usage("--coordinator: %v", err)
+		return usage("--coordinator: %s", strings.TrimPrefix(err.Error(), "rpc: "))
 	}
 
 	if err := e.probe(ctx, config); err != nil {
@@ -39,6 +39,10 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 func (e *engine) remote(config *Config, own *identity) (rpc.Config, error) {
 	remote := rpc.Config{
 		URLs: config.Coordinators, Name: config.Name, Holder: newIncarnation(), Insecure: config.Insecure, Logger: e.log,
+	}
+
+	if err := rpc.CheckURLs(config.Coordinators); err != nil {
+		return remote, usage("--coordinator: %s", strings.TrimPrefix(err.Error(), "rpc: "))
 	}
 
 	keys, keysErr := publicKeys(config)
@@ -76,8 +80,13 @@ func publicKeys(config *Config) ([]ed25519.PublicKey, error) {
 
 	for _, url := range config.Coordinators {
 		if !onThisMachine(url) {
-			return nil, usage("--coordinator %s is another machine, and anyone between could hand out limits in its name: "+
-				"add --coordinator-key with the key that it logs at its start, or accept that with --insecure", url)
+			why := "anyone between could hand out limits in its name"
+			if strings.HasPrefix(url, "grpcs://") {
+				why = "TLS vouches for the connection, not for limits: whoever ends it, such as a proxy, could hand them out"
+			}
+
+			return nil, usage("--coordinator %s is another machine, and %s: "+
+				"add --coordinator-key with the key that it logs at its start, or accept that with --insecure", url, why)
 		}
 	}
 

@@ -36,6 +36,9 @@ type routes struct {
 func (r *routes) handler() http.Handler {
 	api := http.NewServeMux()
 	r.door.Register(api, Version())
+	api.HandleFunc("/v1/check", onlyBy("POST"))
+	api.HandleFunc("/v1/rules/{ruleId}/check", onlyBy("POST"))
+	api.HandleFunc("/v1/", notFound)
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveHealth)
@@ -44,6 +47,10 @@ func (r *routes) handler() http.Handler {
 	mux.Handle("GET /metrics", r.tokens.guard(r.metrics))
 	mux.Handle("/v1/", r.tokens.guard(api))
 	mux.HandleFunc("/", notFound)
+
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/metrics"} {
+		mux.HandleFunc(path, onlyBy("GET, HEAD"))
+	}
 
 	return recovering(mux, r.panics, r.log)
 }

@@ -33,6 +33,14 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 		"there are POST /v1/check and /v1/rules/{ruleId}/check, GET /openapi.json, /metrics, /healthz and /readyz")
 }
 
+// onlyBy answers requests by another method than those that a path takes.
+func onlyBy(methods string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", methods)
+		writeProblem(w, http.StatusMethodNotAllowed, "this path takes "+methods)
+	}
+}
+
 // recovering keeps a panic of one request from taking its connection along, and counts it.
 func recovering(next http.Handler, panics *atomic.Int64, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

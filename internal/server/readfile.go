@@ -39,7 +39,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	}
 
 	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("%s has more than %d bytes", path, limit)
+		return nil, fmt.Errorf("%s %w of %d bytes", path, errTooLarge, limit)
 	}
 
 	// A file that grew or shrank meanwhile is being written: half of it might even make sense.
@@ -57,6 +57,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 
 var (
 	errUnsettled  = errors.New("is being written")
+	errTooLarge   = errors.New("has more than the most")
 	errNotRegular = errors.New("not a regular file")
 )
 

@@ -74,6 +74,10 @@ func (f *ruleFile) refresh() {
 		f.unreadable(err, "put a regular file there")
 
 		return
+	case errors.Is(err, errTooLarge):
+		f.unreadable(err, "write fewer rules: one rule counts for any number of keys, and overrides give some of them limits of their own")
+
+		return
 	case err != nil:
 		f.unreadable(err, "let this process read it")
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 
@@ -32,6 +33,12 @@ func (f *tokenFile) open() error {
 
 	if err != nil {
 		return usage("--token-file: %v", err)
+	}
+
+	const othersRead = 0o044
+	if info, err := os.Stat(f.path); err == nil && ownersKnown && info.Mode().Perm()&othersRead != 0 {
+		f.log.Warn("other users can read the tokens: run chmod 600 on the file",
+			"path", f.path, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))
 	}
 
 	return nil

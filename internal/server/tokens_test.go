@@ -65,6 +65,19 @@ func TestTokensAreReplacedWhileServing(t *testing.T) {
 	}
 }
 
+func TestTokensThatOthersCanReadAreWarnedOf(t *testing.T) {
+	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: true, 0o604: true} {
+		log := &buffer{}
+		path := file(t, secret+"\n")
+		must(t, os.Chmod(path, mode))
+		must(t, (&tokenFile{path: path, log: log.logger()}).open())
+
+		if got := strings.Contains(log.String(), "chmod 600"); got != warned {
+			t.Errorf("mode %o: warned %v, want %v:\n%s", mode, got, warned, log)
+		}
+	}
+}
+
 func TestTokenFilesThatCannotBeUsedAreARefusalToStart(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                 "no token",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 )
 
 // open takes in what an earlier store left in cfg.Dir and starts to say that this one is alive.
@@ -71,8 +72,13 @@ func (s *Store) finish(restored bool, cause error) error {
 		s.log.Error("memory store: the snapshot is not readable; all counts are lost and every key starts empty",
 			slog.Any("error", cause), slog.String("keptAs", name))
 	case s.loss != 0:
-		s.log.Warn("memory store: the last run did not stop in order; all counts are lost and every key counts as empty then",
-			slog.Int64("lossMicros", s.loss), slog.Any("error", cause))
+		attrs := []any{slog.Time("at", time.UnixMicro(s.loss).UTC())}
+		if cause != nil {
+			attrs = append(attrs, slog.Any("error", cause))
+		}
+
+		s.log.Warn("memory store: the last run did not stop in order, and its counts are lost: so that nobody gets a second budget, "+
+			"every key counts as having spent all of it at that time, but under rules with afterLoss: full", attrs...)
 	}
 
 	return s.dir.consume()
