@@ -23,7 +23,7 @@ func TestDataThatOthersCanWriteIsRefused(t *testing.T) {
 		{"coordinator/signing.key", 0o602, nil},
 		{"holder", 0o777, []string{"--coordinator", "127.0.0.1:1"}},
 	} {
-		dir := t.TempDir()
+		dir := dataDir(t)
 		must(t, os.MkdirAll(filepath.Join(dir, "coordinator"), 0o700))
 		must(t, os.MkdirAll(filepath.Join(dir, "holder"), 0o700))
 		write(t, filepath.Join(dir, "coordinator/signing.key"), "planted")

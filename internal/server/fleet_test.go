@@ -38,7 +38,7 @@ func (r *running) admitted(t *testing.T, n int, body string) int {
 }
 
 func TestCountsOutliveAGracefulStop(t *testing.T) {
-	dir, path := t.TempDir(), file(t, thingsRules)
+	dir, path := dataDir(t), file(t, thingsRules)
 	args := []string{"--data-dir", dir, "--rules", path}
 
 	first := start(t, args...)
@@ -132,7 +132,7 @@ func TestHoldersShareTheLimitOfTheirCoordinator(t *testing.T) {
 
 func TestHolderWithAnotherKeyBelievesNothing(t *testing.T) {
 	coordinator := start(t, "--rules", file(t, thingsRules))
-	args := []string{"--data-dir", t.TempDir(), "--coordinator", coordinator.GRPC, "--coordinator-key", coordinator.Key}
+	args := []string{"--data-dir", dataDir(t), "--coordinator", coordinator.GRPC, "--coordinator-key", coordinator.Key}
 	must(t, start(t, args...).end(t))
 	must(t, coordinator.end(t))
 
@@ -170,7 +170,7 @@ func TestHolderOfAnotherMachineNeedsItsKey(t *testing.T) {
 		{[]string{"--coordinator", "127.0.0.1:1", "--coordinator-token-file", file(t, "short")}, "--coordinator-token-file"},
 		{[]string{"--coordinator", "127.0.0.1:1", "--coordinator-ca", file(t, "none")}, "--coordinator-ca"},
 	} {
-		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, row.args...)
+		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dataDir(t)}, row.args...)
 
 		config, err := load(args, nil)
 		must(t, err)

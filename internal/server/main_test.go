@@ -77,3 +77,10 @@ func file(t *testing.T, text string) string {
 
 	return path
 }
+
+// dataDir is where a server may make a data directory: one that exists may be open to others, as the umask has it.
+func dataDir(t *testing.T) string {
+	t.Helper()
+
+	return filepath.Join(t.TempDir(), "data")
+}

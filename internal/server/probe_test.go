@@ -31,7 +31,7 @@ func TestHolderThatFitsNoCoordinatorIsRefused(t *testing.T) {
 		"a holder":       {[]string{"--coordinator", holder.GRPC}, "without --coordinator"},
 		"and an absence": {[]string{"--coordinator", "127.0.0.1:1," + open.GRPC, "--coordinator-key", other.Key}, "--coordinator-key"},
 	} {
-		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, row.args...)
+		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dataDir(t)}, row.args...)
 
 		config, err := load(args, nil)
 		must(t, err)

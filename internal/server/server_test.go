@@ -29,7 +29,7 @@ type running struct {
 func start(t *testing.T, args ...string) *running {
 	t.Helper()
 
-	args = append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--log-format", "json", "--data-dir", t.TempDir()}, args...)
+	args = append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--log-format", "json", "--data-dir", dataDir(t)}, args...)
 
 	config, err := load(args, nil)
 	if err != nil {
@@ -185,7 +185,7 @@ func TestHealthAndReadinessAndDescription(t *testing.T) {
 func TestReadinessSaysWhy(t *testing.T) {
 	r := start(t)
 
-	config, err := load([]string{"--data-dir", t.TempDir()}, nil)
+	config, err := load([]string{"--data-dir", dataDir(t)}, nil)
 	must(t, err)
 
 	e, err := openEngine(t.Context(), &config, r.Log.logger(), nil)
@@ -229,7 +229,7 @@ func TestServerRefusesWhatItCannotUse(t *testing.T) {
 		{[]string{"--signing-key-file", "/does/not/exist"}, "--signing-key-file"},
 		{[]string{"--data-dir", "/dev/null/none"}, "--data-dir"},
 	} {
-		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, row.args...)
+		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dataDir(t)}, row.args...)
 
 		config, err := load(args, nil)
 		must(t, err)
@@ -241,7 +241,7 @@ func TestServerRefusesWhatItCannotUse(t *testing.T) {
 }
 
 func TestTwoServersCannotShareADataDirectory(t *testing.T) {
-	dir := t.TempDir()
+	dir := dataDir(t)
 	start(t, "--data-dir", dir)
 
 	config, err := load([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dir}, nil)
@@ -253,7 +253,7 @@ func TestTwoServersCannotShareADataDirectory(t *testing.T) {
 }
 
 func TestSigningKeyOutlivesTheProcess(t *testing.T) {
-	dir := t.TempDir()
+	dir := dataDir(t)
 	first := start(t, "--data-dir", dir)
 	must(t, first.end(t))
 

@@ -94,7 +94,7 @@ func TestReadinessOverGRPCIsThatOverHTTP(t *testing.T) {
 }
 
 func TestStopBeforeTheStartIsNoFailure(t *testing.T) {
-	config, err := load([]string{"--coordinator", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, nil)
+	config, err := load([]string{"--coordinator", "127.0.0.1:1", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dataDir(t)}, nil)
 	must(t, err)
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -128,7 +128,7 @@ func TestPanicsAreContained(t *testing.T) {
 
 // A network file system may never answer: the process stops, and its counts are kept, all the same.
 func TestStopDoesNotWaitForAReadThatHangs(t *testing.T) {
-	config, err := load([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, nil)
+	config, err := load([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dataDir(t)}, nil)
 	must(t, err)
 
 	look, hung, release := make(chan os.Signal), make(chan struct{}), make(chan struct{})
