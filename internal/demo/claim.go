@@ -28,8 +28,8 @@ const (
 	leasedLargest = 100         // the burst that is leased even if the limit is slow
 
 	// strictFrom is how long a phase must be, s, for admissions alone to make up 98 % of the ideal. In less, a quarter of the
-	// burst that waits in a bucket at the end, and the caution of a coordinator that lost its counts, are a larger part.
-	strictFrom = 30.0
+	// burst, which may wait in a bucket at the end, is a larger part.
+	strictFrom = 20.0
 )
 
 // judge holds the phases against what is promised for each.
@@ -108,6 +108,10 @@ func (p *PhaseResult) claimBound() Claim {
 
 func (p *PhaseResult) claimIdeal() Claim {
 	text := "every caller above its limit gets at least 98 % of what one bucket in one place would have admitted"
+
+	if p.Phase == After {
+		text += ", with nothing in it when the coordinator came back without its counts"
+	}
 
 	strict := p.Seconds >= strictFrom
 	if !strict {

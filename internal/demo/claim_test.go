@@ -22,11 +22,11 @@ func staged(t *testing.T, change func(s *stage)) *Result {
 
 	s.polls[Outage][0].to = s.marks.killed
 
-	// A central bucket's answers to 100 requests/s, or with four fifths of the rate in the outage. What that leaves is used up
-	// in the recovery.
+	// A central bucket's answers to 100 requests/s, or with four fifths of the rate in the outage. After it
+	// the bucket is empty.
 	s.send(0, 10*second, 50*second)
 	s.send(10*second+2, 15*second, 40*second)
-	s.send(15*second, 16*second, 100*second)
+	s.send(15*second, 16*second, 50*second)
 	s.send(16*second, 26*second, 50*second)
 	change(s)
 

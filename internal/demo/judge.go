@@ -92,7 +92,7 @@ type verdict struct {
 }
 
 // compare returns what the ideal says about each span of a. It is full at first. Where an outage begins or ends, it has what
-// the real admissions until then have left in it. After the recovery it goes on by itself, since what it would have admitted
+// the real admissions until then have left in it, and at the end nothing, as the coordinator comes back without counts. After the recovery it goes on by itself, since what it would have admitted
 // until then it cannot admit again; but it never has more than the real admissions left.
 func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
 	var (
@@ -104,7 +104,11 @@ func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
 	for i, s := range spans {
 		switch s.phase {
 		case Before:
-		case Outage, Recovery:
+		case Outage:
+			own = seen
+		case Recovery:
+			// The coordinator lost its counts, and takes every bucket for empty at that moment, see docs/how-it-works.md.
+			seen.tat = seen.tat.Max(b.Add(rate.At(s.from), b.Burst))
 			own = seen
 		case After:
 			own.tat = own.tat.Max(seen.tat)

@@ -52,7 +52,7 @@ func TestCompare(t *testing.T) {
 	}{
 		"all that it should": {
 			(&timeline{}).ask(0, 20, 10).ask(second, 20, 10).ask(2*second, 20, 10).ask(3*second, 20, 10).all,
-			[]verdict{{10, 10}, {10, 10}, {10, 10}, {10, 10}},
+			[]verdict{{10, 10}, {10, 10}, {0, 10}, {10, 10}},
 		},
 		"an outage begins with what the real admissions left": {
 			(&timeline{}).ask(950*msec, 20, 8).ask(second, 20, 3).all,
@@ -62,6 +62,11 @@ func TestCompare(t *testing.T) {
 		"what was not given in the recovery is not asked for after it": {
 			(&timeline{}).ask(2990*msec, 20, 0).ask(3*second, 20, 1).all,
 			[]verdict{{0, 10}, {0, 10}, {10, 10}, {1, 10}},
+		},
+		// 20 ms after the counts were lost the bucket has 2 of 10, though nothing was admitted before.
+		"lost counts are an empty bucket": {
+			(&timeline{}).ask(2020*msec, 20, 2).ask(3*second, 20, 10).all,
+			[]verdict{{0, 10}, {0, 10}, {2, 10}, {10, 10}},
 		},
 		// 30 were admitted in the recovery, 20 too many: for 200 ms nothing may be asked for.
 		"what was given too much in the recovery is not asked for after it": {
