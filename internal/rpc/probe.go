@@ -82,8 +82,7 @@ func (c *Client) Probe(ctx context.Context) error {
 
 // misfitOf tells the errors that will come again from those that may pass; 0 for the latter.
 func misfitOf(err error) Misfit {
-	var refused *RefusedError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		if refused.Cause == CauseKey || refused.Cause == CauseSignature {
 			return MisfitKey
 		}

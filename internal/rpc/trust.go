@@ -18,7 +18,8 @@ type trust struct {
 // newTrust pins keys. Without any, unsigned must be what the caller wants.
 func newTrust(keys []ed25519.PublicKey, unsigned bool) (trust, error) {
 	if len(keys) == 0 && !unsigned {
-		return trust{}, errors.New("rpc: no coordinator's public key is pinned, and TLS or not, only signed limits are believed from other machines " +
+		return trust{}, errors.New("rpc: no coordinator's public key is pinned, " +
+			"and TLS or not, only signed limits are believed from other machines " +
 			"(pin the key that the coordinator logs at its start with leaseway.WithCoordinatorKeys or --coordinator-key, " +
 			"or believe whatever comes with leaseway.WithInsecure or --insecure)")
 	}

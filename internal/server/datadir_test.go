@@ -26,7 +26,7 @@ func TestDataThatOthersCanWriteIsRefused(t *testing.T) {
 		dir := dataDir(t)
 		must(t, os.MkdirAll(filepath.Join(dir, "coordinator"), 0o700))
 		must(t, os.MkdirAll(filepath.Join(dir, "holder"), 0o700))
-		write(t, filepath.Join(dir, "coordinator/signing.key"), "planted")
+		write(t, filepath.Join(dir, "coordinator", "signing.key"), "planted")
 		must(t, os.Chmod(filepath.Join(dir, row.name), row.mode)) // #nosec G302 -- that is what must be refused
 
 		config, err := load(append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dir}, row.args...), nil)

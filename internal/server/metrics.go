@@ -140,9 +140,12 @@ func decisions(s *scrape, r *leaseway.RuleStats) {
 func ruleFileCounts(f *ruleFile) source {
 	return func(s *scrape) {
 		s.gauge("rules_reload_failed", "1 while the rule file is not what is in force: it is bad, or gone.", flag(f.failed.Load()))
-		s.counter("rules_reloads_total", "Changes of the rule file.", f.good.Load(), label{"outcome", "applied"})
-		s.counter("rules_reloads_total", "Changes of the rule file.", f.refused.Load(), label{"outcome", "refused"})
-		s.counter("rules_reloads_total", "Changes of the rule file.", f.missed.Load(), label{"outcome", "unreadable"})
+
+		for outcome, n := range map[string]int64{
+			"applied": f.good.Load(), "refused": f.refused.Load(), "unreadable": f.missed.Load(),
+		} {
+			s.counter("rules_reloads_total", "Changes of the rule file.", n, label{"outcome", outcome})
+		}
 	}
 }
 
