@@ -150,8 +150,9 @@ func (p *PhaseResult) write(to page) {
 	to.linef("%s (%.1f s)", p.Phase.title(), p.Seconds)
 	to.linef("%s requests: %s admitted, %s denied with 429, %s failed.",
 		number(p.Requests), number(p.Admitted), number(p.Denied), number(p.Failed))
-	to.linef("Calls to the coordinator per 100 requests: %.1f. Decisions: p50 %s, p99 %s, at most %s.",
-		p.CallsPer100(), short(p.Decision.P50Micros), short(p.Decision.P99Micros), short(p.Decision.MaxMicros))
+	to.linef("Calls to the coordinator per 100 requests: %.1f.", p.CallsPer100())
+	to.linef("Decisions: p50 %s, p99 %s, at most %s.",
+		short(p.Decision.P50Micros), short(p.Decision.P99Micros), short(p.Decision.MaxMicros))
 	fmt.Fprintln(to.w)
 
 	rows := make([][]string, 0, len(p.Callers)+2)

@@ -175,7 +175,7 @@ func (m *model) text() string {
 		bold + "Leaseway: three API servers share their callers' limits" + plain,
 		fmt.Sprintf("%s, %s; %.0f s left; q stops", to.phase, state, left.Seconds()),
 	}
-	lines = append(lines, wrapped(fmt.Sprintf("%.0f requests/s, %.1f coordinator calls per 100; decisions: p50 %s, p99 %s",
+	lines = append(lines, wrapped(fmt.Sprintf("%.0f requests/s, %.1f calls per 100; decisions: p50 %s, p99 %s",
 		float64(to.sent-from.sent)/seconds, per100(to.calls-from.calls, to.sent-from.sent),
 		short(micros(to.p50)), short(micros(to.p99))), m.width)...)
 
@@ -186,7 +186,7 @@ func (m *model) text() string {
 	lines = append(lines, "")
 	lines = append(lines, m.table(from, to, seconds)...)
 	lines = append(lines, "")
-	lines = append(lines, wrapped("admitted/s by each server and by all; burst: more than the limit for a moment, out of what the "+
+	lines = append(lines, wrapped("calls: to the coordinator, per 100 requests. Admitted/s by each server and by all. burst: more than the limit for a moment, out of what the "+
 		"caller had saved up", m.width)...)
 	lines = append(lines, "")
 
