@@ -94,7 +94,7 @@ func newRoot() *cobra.Command {
 		Long: "Leaseway limits how fast callers may use an API, exactly across a whole fleet: each server decides in its own\n" +
 			"memory, from a lease of tokens that a coordinator gave it.",
 		Example: "  leaseway serve --rules rules.yaml\n" +
-			"  leaseway serve --coordinator 127.0.0.1:8081 --coordinator-key ed25519:…   # a holder beside the API",
+			"  leaseway serve --coordinator grpcs://limits.example:8081 --coordinator-key ed25519:…   # a holder beside the API",
 		Args:          noArguments,
 		RunE:          run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() }),
 		SilenceErrors: true,
