@@ -112,6 +112,7 @@ func Dial(ctx context.Context, urls []string, opts ...Option) (*Limiter, error) 
 
 	l, err := Over(ctx, client, append(opts, WithIncarnation(holder))...)
 	if err != nil {
+		err = explain(ctx, client, err)
 		_ = client.Close()
 
 		return nil, err
@@ -121,6 +122,23 @@ func Dial(ctx context.Context, urls []string, opts ...Option) (*Limiter, error) 
 
 	return l, nil
 }
+
+// explain says what waiting would not have mended: a wrong token or key, or no coordinator at all.
+func explain(ctx context.Context, client *rpc.Client, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
+	defer cancel()
+
+	if misfit := client.Probe(ctx); misfit != nil {
+		return &Error{
+			Code: CodeInvalid, Message: "these coordinators cannot be used as configured", Err: misfit,
+			Hint: "check WithToken, WithCoordinatorKeys and the gRPC address",
+		}
+	}
+
+	return err
+}
+
+const probeTime = 2 * time.Second
 
 // Over returns a Limiter over any Source, with Dial's waiting for the first rules.
 func Over(ctx context.Context, source Source, opts ...Option) (*Limiter, error) {

@@ -1,0 +1,56 @@
+package leaseway_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway"
+)
+
+// Dial says what is wrong, and tells what may pass from what waiting does not mend.
+func TestDialSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+
+	f := newFleet(t, "rules: [{id: r, limit: 1, window: 1s}]", 0)
+
+	other, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	_ = gone.Close()
+
+	for name, c := range map[string]struct {
+		url  string
+		opts []leaseway.Option
+		code leaseway.Code
+		says string
+	}{
+		"nobody there":     {gone.Addr().String(), nil, leaseway.CodeUnavailable, "WithStateDir"},
+		"an unpinned key":  {f.addr, []leaseway.Option{leaseway.WithCoordinatorKeys(other)}, leaseway.CodeInvalid, "WithCoordinatorKeys"},
+		"no address":       {"foo", nil, leaseway.CodeInvalid, "foo"},
+		"another protocol": {"http://127.0.0.1:1", nil, leaseway.CodeInvalid, "http"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+
+			_, err := leaseway.Dial(ctx, []string{c.url}, c.opts...)
+			if !errors.Is(err, &leaseway.Error{Code: c.code}) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want code %s and %q", err, c.code, c.says)
+			}
+		})
+	}
+}
