@@ -91,9 +91,10 @@ type verdict struct {
 	waiting int64 // tokens that the real admissions have left in it when the stretch ends
 }
 
-// compare returns what the ideal says about each span of a. It is full at first. Where an outage begins or ends, it has what
-// the real admissions until then have left in it, and at the end nothing, as the coordinator comes back without counts. After the recovery it goes on by itself, since what it would have admitted
-// until then it cannot admit again; but it never has more than the real admissions left.
+// compare returns what the ideal says about each span of a. It is full at first. Where an outage begins it has what the real
+// admissions until then have left in it; where it ends, nothing, since the coordinator comes back without counts. After the
+// recovery it goes on by itself, since what it would have admitted until then it cannot admit again; but it never has more
+// than the real admissions left.
 func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
 	var (
 		all  = make([]verdict, len(spans))

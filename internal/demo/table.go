@@ -225,13 +225,16 @@ func writeRows(w io.Writer, rows [][]string, width int) {
 
 	for _, row := range rows {
 		name := shortened(row[0], widths[0])
-		line := strings.Repeat(" ", margin) + name + strings.Repeat(" ", widths[0]-utf8.RuneCountInString(name))
+
+		var line strings.Builder
+
+		line.WriteString(strings.Repeat(" ", margin) + name + strings.Repeat(" ", widths[0]-utf8.RuneCountInString(name)))
 
 		for i, cell := range row[1:] {
-			line += strings.Repeat(" ", gap+widths[i+1]-utf8.RuneCountInString(cell)) + cell
+			line.WriteString(strings.Repeat(" ", gap+widths[i+1]-utf8.RuneCountInString(cell)) + cell)
 		}
 
-		fmt.Fprintln(w, strings.TrimRight(line, " "))
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 	}
 }
 

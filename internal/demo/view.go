@@ -186,8 +186,8 @@ func (m *model) text() string {
 	lines = append(lines, "")
 	lines = append(lines, m.table(from, to, seconds)...)
 	lines = append(lines, "")
-	lines = append(lines, wrapped("calls: to the coordinator, per 100 requests. Admitted/s by each server and by all. burst: more than the limit for a moment, out of what the "+
-		"caller had saved up", m.width)...)
+	lines = append(lines, wrapped("calls: to the coordinator, per 100 requests. Admitted/s by each server and by "+
+		"all. burst: more than the limit for a moment, out of what the caller had saved up", m.width)...)
 	lines = append(lines, "")
 
 	var said []string
@@ -207,8 +207,8 @@ func (m *model) text() string {
 func (m *model) table(from, to snapshot, seconds float64) []string {
 	rows := make([][]string, 0, viewRows+1)
 	rows = append(rows, []string{"caller", "limit/s", apiName(0), apiName(1), apiName(2), "all/s", "denied/s"})
-	bars := []float64{0}
-	bursts := []bool{false}
+	rates := make([]float64, 1, viewRows+1) // admitted/s by all
+	limits := make([]float64, 1, viewRows+1)
 	perSecond := func(n int64) string { return fmt.Sprintf("%.0f", float64(n)/seconds) }
 
 	for _, i := range m.live.busiest(snapshot{counts: make([]count, len(to.counts))}, to, viewRows) {
@@ -221,8 +221,7 @@ func (m *model) table(from, to snapshot, seconds float64) []string {
 			perSecond(now.admitted[2] - was.admitted[2]),
 			perSecond(all), perSecond(now.denied - was.denied),
 		})
-		bars = append(bars, float64(all)/seconds/c.limit)
-		bursts = append(bursts, above(float64(all)/seconds, c.limit))
+		rates, limits = append(rates, float64(all)/seconds), append(limits, c.limit)
 	}
 
 	var b strings.Builder
@@ -239,9 +238,9 @@ func (m *model) table(from, to snapshot, seconds float64) []string {
 
 	width := min(barMost, m.width-len("  ")-len(burst)-utf8.RuneCountInString(lines[0]))
 	for i := 1; i < len(lines) && width >= barLeast; i++ {
-		lines[i] += "  " + bar(bars[i], width)
+		lines[i] += "  " + bar(rates[i]/limits[i], width)
 
-		if bursts[i] {
+		if above(rates[i], limits[i]) {
 			lines[i] += burst
 		}
 	}

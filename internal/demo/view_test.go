@@ -95,7 +95,7 @@ func TestViewShowsRates(t *testing.T) {
 		}
 	}
 
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if n := utf8.RuneCountInString(strings.NewReplacer(bold, "", red, "", plain, "").Replace(line)); n > m.width {
 			t.Errorf("%d columns on a terminal of %d: %s", n, m.width, line)
 		}
@@ -143,7 +143,7 @@ func TestTablesFitTheirWidth(t *testing.T) {
 
 		r.Write(&text, width)
 
-		for _, line := range strings.Split(text.String(), "\n") {
+		for line := range strings.SplitSeq(text.String(), "\n") {
 			if n := utf8.RuneCountInString(line); n > width {
 				t.Errorf("%d columns of %d: %s", n, width, line)
 			}
