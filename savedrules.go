@@ -27,7 +27,7 @@ func (s *savedRules) live() int64 {
 		return 1
 	}
 
-	text, err := os.ReadFile(filepath.Join(s.dir, liveName)) //nolint:gosec // the operator names the directory
+	text, err := os.ReadFile(filepath.Join(s.dir, liveName))
 	if err != nil {
 		return 1
 	}

@@ -10,7 +10,7 @@ import (
 // Run plays the test on servers of its own, and judges what came. An error
 // means that it could not be played to the end.
 func (t *Test) Run(ctx context.Context) (result *Result, err error) {
-	w, err := newWorld(t) //nolint:contextcheck // a store without a directory reads nothing
+	w, err := newWorld(t)
 	if err != nil {
 		return nil, fmt.Errorf("test %q: %w", t.Name, err)
 	}
@@ -21,7 +21,7 @@ func (t *Test) Run(ctx context.Context) (result *Result, err error) {
 		played[i] = &outcome{step: s, letters: make([]byte, s.Requests)}
 	}
 
-	if err = w.apply(t.Rules); err == nil { //nolint:contextcheck // as in send
+	if err = w.apply(t.Rules); err == nil {
 		err = w.play(ctx, played)
 	}
 
@@ -103,7 +103,7 @@ func (w *world) send(ctx context.Context, o *outcome) error {
 	o.sent++
 
 	if o.step.Rules != nil {
-		return w.apply(o.step.Rules) //nolint:contextcheck // the leases of a rule that is gone are nobody's request
+		return w.apply(o.step.Rules)
 	}
 
 	s := w.servers[o.step.Holder]

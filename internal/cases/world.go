@@ -95,7 +95,7 @@ func (w *world) to(ctx context.Context, at int64) error {
 		}
 
 		w.set(max(w.now, s.due))
-		s.goOn() //nolint:contextcheck // what falls due is nobody's request
+		s.goOn()
 	}
 }
 

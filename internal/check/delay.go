@@ -26,7 +26,7 @@ func (d *Door) Decide(ctx context.Context, req leaseway.Request, passDelay bool)
 		return d.limiter.Decide(ctx, req)
 	}
 
-	return d.charged(decision, passDelay, look) //nolint:contextcheck // a refund waits for nothing
+	return d.charged(decision, passDelay, look)
 }
 
 // charged is the decision of a request that took tokens. If it is refused for its delay they are given back, and look says

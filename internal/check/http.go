@@ -62,7 +62,6 @@ func (d *Door) Register(mux *http.ServeMux, version string) {
 
 	huma.Register(api, operation("check-rule", "/v1/rules/{ruleId}/check", "Ask one rule about one key"),
 		func(_ context.Context, in *checkRuleInput) (*checkOutput, error) {
-			//nolint:contextcheck // the SDK bounds it by its own deadline
 			return output(d.CheckRule(in.RuleID, in.Body.Key, in.Body.Cost, in.Body.PassDelay))
 		})
 }

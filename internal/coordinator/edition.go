@@ -109,7 +109,10 @@ func (t *ruleTerms) override(quota rule.Quota) (ledger.Terms, ledger.KeyCode) {
 // move the rule's version when they change, so versions order them too.
 func (t *ruleTerms) of(quota rule.Quota) (ledger.Terms, error) {
 	r := t.rule
-	terms := ledger.Terms{Algorithm: rate.Algorithm(r.Algorithm), Version: r.Version, TTL: max(quota.LeaseTTL, t.least).Microseconds(), Whole: r.AfterLoss == rule.Full}
+	terms := ledger.Terms{
+		Algorithm: rate.Algorithm(r.Algorithm), Version: r.Version, Whole: r.AfterLoss == rule.Full,
+		TTL: max(quota.LeaseTTL, t.least).Microseconds(),
+	}
 	bucket := rate.NewBucket
 
 	if !r.Algorithm.HasBurst() {
