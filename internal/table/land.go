@@ -1,6 +1,7 @@
 package table
 
 import (
+	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/rule"
@@ -98,7 +99,10 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 	}
 
 	if w.left {
-		return // the store took it and nobody used it: it refills
+		// The store took it and nobody used it: it is owed back.
+		e.Refund(now, holder.Payment{Epoch: storeEpoch, N: w.n, End: e.CountsUntil(now)})
+
+		return
 	}
 
 	e.admit(&w.out, FromStore, standing{now, e.Remaining(now), e.Balance()})

@@ -12,6 +12,7 @@ package storetest
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,7 +100,7 @@ func newRig(t *testing.T, b Backend) *rig {
 	t.Helper()
 
 	c := &clock{virtual: b.Virtual, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()}
-	r := &rig{T: t, backend: b, clock: c, site: Site{Dir: t.TempDir(), Clock: func() int64 { return c.now }}}
+	r := &rig{T: t, backend: b, clock: c, site: Site{Dir: t.TempDir(), Clock: func() int64 { return atomic.LoadInt64(&c.now) }}} // a store may look in the background
 	r.open()
 	t.Cleanup(func() { r.close() })
 
@@ -123,7 +124,7 @@ func (r *rig) close() {
 // advance lets d pass, at least.
 func (r *rig) advance(d time.Duration) {
 	if r.clock.virtual {
-		r.clock.now += d.Microseconds()
+		atomic.AddInt64(&r.clock.now, d.Microseconds())
 
 		return
 	}
