@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,7 +125,7 @@ func TestSnapshotOfEndedLeases(t *testing.T) {
 	f.ask("ended", ledger.Ask{RaiseTo: 50, Takes: []int64{50}})
 	f.ask("ended and full", ledger.Ask{RaiseTo: 1})
 
-	f.now += 2_000_000
+	atomic.AddInt64(&f.now, 2_000_000)
 
 	back := emptyStore()
 	if _, err := back.readSnapshot(bytes.NewReader(snapshotOf(t, f))); err != nil {
@@ -383,7 +384,7 @@ func TestFailedSnapshotIsALoss(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 
-	f.now += 1000
+	atomic.AddInt64(&f.now, 1000)
 	if err := f.Close(ctx); err == nil {
 		t.Fatal("a Close that was canceled is no error")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func newFixture(tb testing.TB, cfg Config) *fixture {
 	tb.Helper()
 
 	f := &fixture{t: tb, now: noon}
-	cfg.Clock = func() int64 { return f.now }
+	cfg.Clock = func() int64 { return atomic.LoadInt64(&f.now) }
 
 	s, err := New(cfg)
 	if err != nil {
@@ -99,14 +100,14 @@ func TestIdleLedgersLeave(t *testing.T) {
 		t.Fatalf("after %d takes and as many leases: %+v", keys, s)
 	}
 
-	f.now += 600_000 // a token is back, and the leases have just ended: ten tokens are missing
+	atomic.AddInt64(&f.now, 600_000) // a token is back, and the leases have just ended: ten tokens are missing
 	f.sweepAll()
 
 	if s := f.Stats(); s.Keys != keys || s.Held != 0 || s.Leases != 0 {
 		t.Errorf("when the takes are refilled and the leases over: %+v, want %d keys and no lease", s, keys)
 	}
 
-	f.now += 60_000_000
+	atomic.AddInt64(&f.now, 60_000_000)
 	f.sweepAll()
 
 	if s := f.Stats(); s != (Stats{}) {
@@ -126,7 +127,7 @@ func TestLedgerLeavesWhenItIsSeenFull(t *testing.T) {
 	f.take("taken", 1)
 	f.ask("leased", ledger.Ask{RaiseTo: 10})
 
-	f.now += 60_000_000
+	atomic.AddInt64(&f.now, 60_000_000)
 	f.ask("taken", ledger.Ask{})
 	f.ask("leased", ledger.Ask{})
 
@@ -147,7 +148,7 @@ func TestTermsFollowTheLedger(t *testing.T) {
 		t.Errorf("with a lease: %+v, want no terms of ledgers at rest", s)
 	}
 
-	f.now += 1_000_000
+	atomic.AddInt64(&f.now, 1_000_000)
 	f.take("k", 1)
 
 	if s := f.Stats(); s.Terms != 1 || s.Held != 0 {
@@ -176,7 +177,7 @@ func TestTimeOfALedgerNeverStepsBack(t *testing.T) {
 	op := store.Op{Key: store.Key{Rule: "r", Key: "k"}, Terms: minuteTerms(100), Ask: ledger.Ask{Holder: 2, Seq: 9}}
 	f.apply(f.now-1_000_000, &op, &result)
 
-	f.now += 600_000
+	atomic.AddInt64(&f.now, 600_000)
 
 	if a := f.ask("k", ledger.Ask{Holder: 3}); a.Others != 0 {
 		t.Errorf("a lease of 500 ms is there after 600 ms, with %d tokens", a.Others)
@@ -254,7 +255,7 @@ func TestOpsPushTheSweep(t *testing.T) {
 		f.take(strconv.Itoa(i), 1)
 	}
 
-	f.now += 60_000_000
+	atomic.AddInt64(&f.now, 60_000_000)
 
 	for range 64 * 1000 {
 		f.take("hot", 1)
@@ -314,7 +315,7 @@ func TestFullStoreDropsIdleFirst(t *testing.T) {
 		f.take(fmt.Sprint("idle ", i), 1)
 	}
 
-	f.now += 600_000
+	atomic.AddInt64(&f.now, 600_000)
 
 	for i := range maxKeys {
 		f.take(fmt.Sprint("busy ", i), 100)
@@ -344,7 +345,7 @@ func TestEvictionIsCounted(t *testing.T) {
 		t.Errorf("of 109 empty buckets and a lease: %+v, want 10 evicted over limit", s)
 	}
 
-	f.now += 60_000_000
+	atomic.AddInt64(&f.now, 60_000_000)
 
 	for i := range 105 {
 		f.ask(fmt.Sprint("lease ", i), ledger.Ask{RaiseTo: 10})
@@ -430,7 +431,7 @@ func TestBeatIsBounded(t *testing.T) {
 		t.Errorf("one too many: %d live, %v", live, err)
 	}
 
-	f.now += time.Second.Microseconds()
+	atomic.AddInt64(&f.now, time.Second.Microseconds())
 
 	if live, err := f.Beat(ctx, []uint64{1 << 60}, time.Second); err != nil || live != 1 {
 		t.Errorf("after all have ended: %d live, %v", live, err)
