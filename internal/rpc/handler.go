@@ -55,12 +55,12 @@ func (h *coordinatorHandler) Acquire(ctx context.Context, req *leasewayv1.Acquir
 	}
 
 	answers, err := h.coordinator.Acquire(ctx, batch)
-	if err != nil {
-		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
-	}
 
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, status.FromContextError(ctx.Err()).Err() // nobody waits: spare the signature
+	case err != nil:
+		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
 	}
 
 	env, err := h.signer.seal(answerContext, encodeAnswers(batch, answers))
