@@ -100,7 +100,8 @@ func newRig(t *testing.T, b Backend) *rig {
 	t.Helper()
 
 	c := &clock{virtual: b.Virtual, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()}
-	r := &rig{T: t, backend: b, clock: c, site: Site{Dir: t.TempDir(), Clock: func() int64 { return atomic.LoadInt64(&c.now) }}} // a store may look in the background
+	look := func() int64 { return atomic.LoadInt64(&c.now) } // a store may look in the background
+	r := &rig{T: t, backend: b, clock: c, site: Site{Dir: t.TempDir(), Clock: look}}
 	r.open()
 	t.Cleanup(func() { r.close() })
 
