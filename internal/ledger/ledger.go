@@ -18,6 +18,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 
@@ -42,6 +43,8 @@ type State struct {
 	Leases []Lease          // live ones, in no order; in a window only those of the present one
 	Old    []Lease          // of a sliding window: those of the one before, until their final S is told
 	Ahead  Ahead            // of a fixed window: what is leased of the next one
+
+	others int64 // O without the lease that Apply works on, which no step of it changes
 }
 
 // Lease is what one holder incarnation has of a ledger. Granted and Spent are
@@ -84,6 +87,8 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 		taken := s.Leases[i].Taken
 		short := s.Leases[i].Granted < ask.RaiseTo || bits.OnesCount64(taken) < len(ask.Takes)
 
+		s.others = s.Outstanding() - s.Leases[i].left()
+
 		return s.answer(i, taken, Answer{Stale: stale, Seq: ask.Seq, Short: short})
 	}
 
@@ -100,6 +105,7 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 
 	l := &s.Leases[i]
 	l.Seq = ask.Seq
+	s.others = s.Outstanding() - l.left()
 	s.settle(l, ask)
 	s.giveBack(l, ask)
 	taken, refused := s.grant(l, ask)
@@ -156,23 +162,34 @@ func (s *State) observe(now int64) {
 	s.Now = now
 }
 
-// forfeit drops the leases whose time is over, oldest first.
+// forfeit drops the leases whose time is over, oldest first, each as if it were
+// the only one. A whole fleet's can end at once: that must not cost its square.
 func (s *State) forfeit() {
-	for {
-		oldest := -1
-
-		for i := range s.Leases {
-			if s.Leases[i].Exp <= s.Now && (oldest < 0 || s.Leases[i].Exp < s.Leases[oldest].Exp) {
-				oldest = i
-			}
-		}
-
-		if oldest < 0 {
-			return
-		}
-
-		s.drop(oldest, s.Leases[oldest].Exp)
+	over := func(l Lease) bool { return l.Exp <= s.Now }
+	if !slices.ContainsFunc(s.Leases, over) {
+		return
 	}
+
+	var few [8]Lease
+
+	ended, out := few[:0], int64(0)
+
+	for _, l := range s.Leases {
+		out += l.left()
+
+		if over(l) {
+			ended = append(ended, l)
+		}
+	}
+
+	slices.SortStableFunc(ended, func(a, b Lease) int { return cmp.Compare(a.Exp, b.Exp) })
+
+	for _, l := range ended {
+		s.lift(l.Exp, out)
+		out -= l.left()
+	}
+
+	s.Leases = slices.DeleteFunc(s.Leases, over)
 }
 
 // drop takes lease i as spent at the instant at, which is the worst that its holder may have done.

@@ -144,7 +144,7 @@ func (s *State) answer(i int, taken uint64, a Answer) Answer {
 
 	a.Lease, a.Taken = l.ID, taken
 	a.Granted, a.Spent, a.Debt = l.Granted, l.Spent, l.Debt
-	a.Others = s.Outstanding() - l.left()
+	a.Others = s.others
 	a.Holders = int64(len(s.Leases))
 	a.Terms = s.Terms
 	a.TTL = s.Terms.TTL

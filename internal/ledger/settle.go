@@ -4,21 +4,21 @@ import "github.com/leaseway/leaseway/internal/rate"
 
 // settle takes in what the holder spent and owes.
 func (s *State) settle(l *Lease, ask Ask) {
-	out := s.Outstanding()
+	out := s.others + l.left()
 
 	if ask.Spent > l.Spent && s.Terms.bucket() {
 		// The tokens occupied the bucket until they were spent: lift to what
 		// was outstanding then, which is never more than now's.
-		began := s.after(s.lagging(ask), ask.unspent(l.Granted)+out-l.left())
+		began := s.after(s.lagging(ask), ask.unspent(l.Granted)+s.others)
 		s.TAT = s.TAT.Max(began.Min(s.after(rate.At(s.Now), out)))
 	} else {
 		s.lift(s.Now, out)
 	}
 
 	s.spend(l, ask.Spent)
-	s.lift(s.Now, s.Outstanding()) // before the debt, which would vanish in it otherwise
+	s.lift(s.Now, s.others+l.left()) // before the debt, which would vanish in it otherwise
 	s.owe(l, ask)
-	s.lift(s.Now, s.Outstanding())
+	s.lift(s.Now, s.others+l.left())
 
 	if l.Version < s.Terms.Version {
 		l.Version = s.Terms.Version
@@ -111,7 +111,7 @@ func (s *State) grant(l *Lease, ask Ask) (taken uint64, refused int64) {
 		l.Granted += cost
 	}
 
-	leased := max(0, min(ask.RaiseTo-l.Granted, s.share(left)))
+	leased := max(0, min(ask.RaiseTo-l.Granted, s.share(l, left)))
 	l.Granted += leased
 	s.consume(avail - left + leased)
 
@@ -132,7 +132,7 @@ func first(refused, cost int64) int64 {
 // bucket is scarce it leaves a quarter, since they all wait (askAgain) while
 // tokens collect, and what is left then serves nobody. In all, at most four fifths of
 // the burst are leased, so that takes always find something.
-func (s *State) share(avail int64) int64 {
+func (s *State) share(l *Lease, avail int64) int64 {
 	if !s.Terms.Algorithm.Leases() {
 		return 0
 	}
@@ -147,5 +147,5 @@ func (s *State) share(avail int64) int64 {
 		}
 	}
 
-	return min(avail, burst*4/5-s.Outstanding())
+	return min(avail, burst*4/5-s.others-l.left())
 }
