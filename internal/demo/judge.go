@@ -91,30 +91,21 @@ type verdict struct {
 	waiting int64 // tokens that the real admissions have left in it when the stretch ends
 }
 
-// compare returns what the ideal says about each span of a. It is full at first. Where an outage begins it has what the real
-// admissions until then have left in it; where it ends, nothing, since the coordinator comes back without counts. After the
-// recovery it goes on by itself, since what it would have admitted until then it cannot admit again; but it never has more
-// than the real admissions left.
+// compare returns what the ideal says about each span of a. It is full at first. Each later span it begins with what the real
+// admissions until then have left in it; where the outage ends that is nothing, since the coordinator comes back without counts.
 func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
 	var (
 		all  = make([]verdict, len(spans))
 		seen = ideal{bucket: b}
-		own  = ideal{bucket: b}
 	)
 
 	for i, s := range spans {
-		switch s.phase {
-		case Before:
-		case Outage:
-			own = seen
-		case Recovery:
+		if s.phase == Recovery {
 			// The coordinator lost its counts, and takes every bucket for empty at that moment, see docs/how-it-works.md.
 			seen.tat = seen.tat.Max(b.Add(rate.At(s.from), b.Burst))
-			own = seen
-		case After:
-			own.tat = own.tat.Max(seen.tat)
 		}
 
+		own := seen
 		all[i].ideal = own.admit(within(a, s))
 		seen.charge(within(a, s))
 		all[i].waiting = seen.left(s.to)

@@ -58,10 +58,9 @@ func TestCompare(t *testing.T) {
 			(&timeline{}).ask(950*msec, 20, 8).ask(second, 20, 3).all,
 			[]verdict{{10, 7}, {7, 10}, {0, 10}, {0, 10}},
 		},
-		// Nothing was admitted in the recovery. The ideal would have, and so may not count those tokens again.
-		"what was not given in the recovery is not asked for after it": {
-			(&timeline{}).ask(2990*msec, 20, 0).ask(3*second, 20, 1).all,
-			[]verdict{{0, 10}, {0, 10}, {10, 10}, {1, 10}},
+		"what was not given in the recovery may be asked for after it": {
+			(&timeline{}).ask(2990*msec, 20, 0).ask(3*second, 20, 10).all,
+			[]verdict{{0, 10}, {0, 10}, {10, 10}, {10, 10}},
 		},
 		// 20 ms after the counts were lost the bucket has 2 of 10, though nothing was admitted before.
 		"lost counts are an empty bucket": {

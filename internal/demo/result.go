@@ -43,6 +43,7 @@ type PhaseResult struct {
 	Failed   int64    `json:"failed"` // 5xx, or no answer
 	Calls    int64    `json:"calls"`  // of the API servers to the coordinator
 	Late     int64    `json:"late"`   // requests that waited for the coordinator in vain
+	Local    int64    `json:"local"`  // requests admitted by one server's share of a limit, beside the limit
 	Decision Decision `json:"decision"`
 	Callers  []Line   `json:"callers"` // those with the most requests first
 	Others   Line     `json:"others"`  // the rest together
@@ -226,6 +227,7 @@ func (s *show) sum(p *PhaseResult) {
 		for j := range servers {
 			p.Calls += polls[1].stats[j].Calls - polls[0].stats[j].Calls
 			p.Late += polls[1].stats[j].Late - polls[0].stats[j].Late
+			p.Local += polls[1].stats[j].Local - polls[0].stats[j].Local
 		}
 	}
 

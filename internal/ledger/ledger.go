@@ -57,6 +57,7 @@ type Lease struct {
 	Spent   int64
 	Debt    int64
 	Exp     int64  // µs of the store's time
+	Due     int64  // when it was told to ask again while tokens are scarce, µs of the store's time; 0: it was not
 	Seq     uint64 // of the last ask applied
 	Version uint64 // of the rule that it was granted under
 	Taken   uint64 // its answer: which takes it was given
@@ -156,6 +157,7 @@ func (s *State) observe(now int64) {
 
 		for i := range s.Leases {
 			s.Leases[i].Exp += back
+			s.Leases[i].Due = 0
 		}
 	}
 

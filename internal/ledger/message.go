@@ -159,8 +159,9 @@ func (s *State) answer(i int, taken uint64, a Answer) Answer {
 		a.TTL = min(a.TTL, a.Window.Left)
 	}
 
+	s.Leases[i].Due = 0
 	if a.Short {
-		a.AskAgain = s.askAgain(a.Others, a.Holders)
+		a.AskAgain = s.askAgain(i, a.Others)
 	}
 
 	return a
@@ -177,15 +178,16 @@ func (s *State) window() Window {
 	return Window{Left: s.Terms.span(s.Now).End - s.Now, Used: s.Window.Used, Prev: s.Window.Prev}
 }
 
-// askAgain says when a holder that got less than it wanted should come again.
+// askAgain says when holder i, that got less than it wanted, should come again.
 // A lone one comes when the next token does. Several wait longer once less than
 // a quarter of the capacity is there, because tokens collect meanwhile, up to a
 // quarter of it, and none is lost. In a window nothing collects: there they ask
 // until nothing is left, and then for what others give back.
-func (s *State) askAgain(others, holders int64) int64 {
+func (s *State) askAgain(i int, others int64) int64 {
 	b := s.Terms.Bucket
 	avail := s.Avail()
 	next := s.Wait(min(b.Burst, avail+1))
+	holders := int64(len(s.Leases))
 
 	if holders < 2 && others == 0 {
 		return next
@@ -198,12 +200,30 @@ func (s *State) askAgain(others, holders int64) int64 {
 	case avail > 0 && (fixed || avail >= b.Burst/4):
 		return 0
 	case avail > 0:
-		return collect // no slow limit may keep what is there from being asked for
+		return s.turn(i, collect) // no slow limit may keep what is there from being asked for
 	case fixed && others > 0:
 		return min(next, collect)
 	case fixed:
 		return next // nothing comes before the next window, and all of it then
 	default:
-		return max(next, collect)
+		return max(next, s.turn(i, collect))
 	}
+}
+
+// turn gives holder i its turn, about collect µs from now: the holders that wait
+// come one after the other at even distances, so that each finds the same, and
+// what collects between two turns is all that ever waits.
+func (s *State) turn(i int, collect int64) int64 {
+	var last int64
+
+	for j := range s.Leases {
+		if j != i {
+			last = max(last, s.Leases[j].Due)
+		}
+	}
+
+	wait := max(collect, min(last+collect/int64(len(s.Leases))-s.Now, 2*collect))
+	s.Leases[i].Due = s.Now + wait
+
+	return wait
 }

@@ -129,9 +129,9 @@ func first(refused, cost int64) int64 {
 
 // share is how much of avail one holder may lease. Alone it may have all. With
 // others, each leaves a part for everybody and for one that comes new; once the
-// bucket is scarce it leaves a quarter, since they all wait (askAgain) while
-// tokens collect, and what is left then serves nobody. In all, at most four fifths of
-// the burst are leased, so that takes always find something.
+// bucket is scarce it leaves nothing, since they take turns (askAgain) and tokens
+// collect until the next one's. In all, at most four fifths of the burst are
+// leased, so that takes always find something.
 func (s *State) share(l *Lease, avail int64) int64 {
 	if !s.Terms.Algorithm.Leases() {
 		return 0
@@ -139,12 +139,8 @@ func (s *State) share(l *Lease, avail int64) int64 {
 
 	burst := s.Terms.Bucket.Burst
 
-	if others := int64(len(s.Leases) - 1); others > 0 {
-		if avail < burst/2 {
-			avail = (3*avail + 3) / 4
-		} else {
-			avail /= others + 2
-		}
+	if others := int64(len(s.Leases) - 1); others > 0 && avail >= burst/2 {
+		avail /= others + 2
 	}
 
 	return min(avail, burst*4/5-s.others-l.left())

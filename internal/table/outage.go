@@ -56,20 +56,13 @@ func (o *outage) succeed() (ended bool) {
 // jittered returns half to one and a half times d.
 func jittered(d int64) int64 { return d/2 + rand.Int64N(d+1) }
 
-// scatter spreads the holders that wait for the same tokens, so that none of
-// them is always first; under the lock. Those that lease wait up to a quarter longer
-// for nothing is lost by it: tokens collect meanwhile. Those that take one
-// by one are spread less, so that a small bucket does not stay full for long, and
-// let those go ahead that got none of late. Alone, a holder asks at the token's very time.
+// scatter spreads the holders that take the same tokens one by one, so that none
+// of them is always first; under the lock. They are spread little, so that a small
+// bucket does not stay full for long, and let those go ahead that got none of
+// late. Alone, a holder asks at the token's very time; those that lease come in turns.
 func (e *Entry) scatter(now int64, a *ledger.Answer) {
 	live := e.rule.table.live.Load()
-	if a.AskAgain <= 0 || live < 2 {
-		return
-	}
-
-	if a.Holders > 1 {
-		e.Defer(rand.Int64N(a.AskAgain/4 + 1))
-
+	if a.AskAgain <= 0 || live < 2 || a.Holders > 1 {
 		return
 	}
 
