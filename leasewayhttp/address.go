@@ -27,7 +27,10 @@ func ClientIP(r *http.Request, trusted []netip.Prefix) netip.Addr {
 
 // clientIP also says whether the peer is a trusted proxy.
 func clientIP(r *http.Request, trusted []netip.Prefix) (ip netip.Addr, viaProxy bool) {
-	peer, _ := parseHop(r.RemoteAddr)
+	peer, ok := parseIPv4Port(r.RemoteAddr)
+	if !ok {
+		peer, _ = parseHop(r.RemoteAddr)
+	}
 	if !isTrusted(trusted, peer) {
 		return peer, false
 	}
@@ -90,6 +93,32 @@ func parseHop(s string) (netip.Addr, bool) {
 		ip, err := netip.ParseAddr(s)
 		return plain(ip), err == nil
 	}
+}
+
+// parseIPv4Port reads what net/http says of most peers, 192.0.2.1:1234, in a fraction of the time that netip takes. What is
+// written in any other way it leaves to parseHop.
+func parseIPv4Port(s string) (ip netip.Addr, ok bool) {
+	const most = len("255.255.255.255:65535")
+	if len(s) > most {
+		return netip.Addr{}, false
+	}
+	var octets [4]byte
+	number, digits, ended := 0, 0, 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9':
+			if digits > 0 && number == 0 {
+				return netip.Addr{}, false // a leading zero
+			}
+			number, digits = number*10+int(c-'0'), digits+1
+		case digits > 0 && number <= 255 && ended < 4 && c == "...:"[ended]:
+			octets[ended] = byte(number)
+			number, digits, ended = 0, 0, ended+1
+		default:
+			return netip.Addr{}, false
+		}
+	}
+	return netip.AddrFrom4(octets), ended == 4 && digits > 0 && number <= 65535
 }
 
 // plain gives an address its one spelling.

@@ -113,6 +113,12 @@ func FuzzClientIPAgainstATwin(f *testing.F) {
 	f.Add("[::ffff:10.0.0.2]:1", "[2001:db8::1]:80, ::ffff:10.0.0.3", "")
 	f.Add("10.0.0.2:1", "a, , 10.0.0.3", "10.0.0.3,")
 	f.Add("@", "fe80::1%eth0", "[10.0.0.1]")
+	for _, peer := range []string{
+		"255.255.255.255:65535", "256.0.0.1:1", "192.0.2.1:65536", "01.2.3.4:1", "0.0.0.0:0", "192.0.2.1:080",
+		"192.0.2.1:", "192.0.2:1", "192.0.2.1.1:1", "192..2.1:1", ":1", "192.0.2.1:1:1", "192.0.2.1:99999999999999999999",
+	} {
+		f.Add(peer, "", "")
+	}
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10")}
 	f.Fuzz(func(t *testing.T, peer, one, two string) {
 		r := &http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {one, two}}}

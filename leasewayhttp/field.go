@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+	"unsafe"
 
 	"github.com/leaseway/leaseway"
 )
@@ -18,15 +19,20 @@ const (
 	fieldRetryAfter = "Retry-After"
 )
 
-// setFields puts the decision into h. It is on the way of every request, so the values cost two allocations in all: one
-// text that they are cut from, and one array that h points into. The array is the response's own, since handlers may
-// write to what they find in a header.
+// fields are the values of one response, and the text that they are cut from, in one piece of memory: the response's own,
+// since handlers may write to what they find in a header.
+type fields struct {
+	values [5]string
+	room   [48]byte // most texts fit; together with the values it fills a size class of the allocator
+}
+
+// setFields puts the decision into h. It is on the way of every request, so it costs one allocation, or two with a long text.
 func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, headers Headers) {
 	p := m.policies.of(d)
 	hasReset := d.Allowed || d.Reset > 0
 
-	var room [160]byte
-	text := append(room[:0], p.left...)
+	f := &fields{}
+	text := append(f.room[:0], p.left...)
 	remainingAt := len(text)
 	text = strconv.AppendInt(text, min(max(d.Remaining, 0), maxInteger), 10)
 	remainingTo := len(text)
@@ -35,22 +41,22 @@ func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, 
 	}
 	rateLimitTo := len(text)
 	if hasReset && headers != HeadersIETF {
-		text = strconv.AppendInt(text, ceilUnix(time.Now().Add(d.Reset)), 10)
+		text = strconv.AppendInt(text, resetUnix(m.clock.now(), d.Reset), 10)
 	}
 
-	all := string(text)
-	values := &[...]string{p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]}
+	all := unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // nothing writes to text any more
+	f.values = [...]string{p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]}
 	// A capacity of one each: Header.Add copies instead of writing over the neighbour.
 	if headers != HeadersIETF {
-		h[fieldLimit] = values[0:1:1]
-		h[fieldRemaining] = values[1:2:2]
+		h[fieldLimit] = f.values[0:1:1]
+		h[fieldRemaining] = f.values[1:2:2]
 		if hasReset {
-			h[fieldReset] = values[2:3:3]
+			h[fieldReset] = f.values[2:3:3]
 		}
 	}
 	if headers != HeadersLegacy {
-		h[fieldPolicy] = values[3:4:4]
-		h[fieldRateLimit] = values[4:5:5]
+		h[fieldPolicy] = f.values[3:4:4]
+		h[fieldRateLimit] = f.values[4:5:5]
 	}
 }
 
@@ -71,10 +77,9 @@ func ceilSeconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
-// ceilUnix is the first whole second since the Unix epoch that is not before t.
-func ceilUnix(t time.Time) int64 {
-	if t.Nanosecond() == 0 {
-		return t.Unix()
-	}
-	return t.Unix() + 1
+// resetUnix is the first whole second since the Unix epoch that is not before reset after now, ns since then.
+func resetUnix(now int64, reset time.Duration) int64 {
+	seconds, rest := now/int64(time.Second), now%int64(time.Second)
+	// Apart, since the longest of durations and now do not fit together.
+	return seconds + int64(reset/time.Second) + ceilSeconds(time.Duration(rest)+reset%time.Second)
 }

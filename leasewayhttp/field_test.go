@@ -52,7 +52,7 @@ func TestResetRoundsUp(t *testing.T) {
 		{time.Second, 1},
 		{time.Second + 1, 2},
 	} {
-		if got := ceilUnix(start.Add(c.after)) - start.Unix(); got != c.want {
+		if got := resetUnix(start.UnixNano(), c.after) - start.Unix(); got != c.want {
 			t.Errorf("%v after a whole second: %d, want %d", c.after, got, c.want)
 		}
 		if got := ceilSeconds(c.after); got != c.want {
@@ -64,6 +64,20 @@ func TestResetRoundsUp(t *testing.T) {
 	}
 	if got := ceilSeconds(1<<63 - 1); got != 9223372037 {
 		t.Errorf("the longest duration is %d s, want 9223372037", got)
+	}
+}
+
+// The text of a long name does not fit the room that is there for the usual ones.
+func TestFieldsOfALongName(t *testing.T) {
+	name := strings.Repeat("long-", 60)
+	d := allowed()
+	d.Rule = name
+	w := serve(newMiddleware(&verdict{decision: d}, nil), get("/"))
+	if got, want := w.Header().Get("Ratelimit"), `"`+name+`";r=149;t=1`; got != want {
+		t.Errorf("RateLimit is %q, want %q", got, want)
+	}
+	if got := w.Header().Get("X-Ratelimit-Remaining"); got != "149" {
+		t.Errorf("X-RateLimit-Remaining is %q, want 149", got)
 	}
 }
 

@@ -42,6 +42,7 @@ type Middleware struct {
 	limiter  decider
 	config   config
 	policies policies
+	clock    wallClock
 	panics   recovery
 }
 
@@ -76,8 +77,9 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		var d leaseway.Decision
 		// The next handler runs outside of decide, so that its panics stay its own.
-		switch d, wait, wanted := m.decide(w.Header(), r); {
+		switch wait, wanted := m.decide(&d, w.Header(), r); {
 		case !wanted:
 			leave(w)
 		case !d.Allowed:
@@ -96,26 +98,26 @@ func (m *Middleware) isFree(r *http.Request) bool {
 	return slices.Contains(m.config.exempt, r.URL.Path) || r.Method == http.MethodOptions && isPreflight(r.Header)
 }
 
-// decide returns the decision, the seconds of Retry-After, 0 for none, and whether anybody still waits for the answer. It puts
-// the decision into the fields of h. After a panic the request is served: a bug in the limiter must not become an outage
-// of the API.
-func (m *Middleware) decide(h http.Header, r *http.Request) (d leaseway.Decision, wait int64, wanted bool) {
+// decide fills in d, and returns the seconds of Retry-After, 0 for none, and whether anybody still waits for the answer. It
+// puts the decision into the fields of h. After a panic the request is served: a bug in the limiter must not become an
+// outage of the API.
+func (m *Middleware) decide(d *leaseway.Decision, h http.Header, r *http.Request) (wait int64, wanted bool) {
 	d.Allowed, wanted = true, true
 	defer m.panics.recover(r)
 	set := m.limiter.Rules()
-	d = m.limiter.Decide(r.Context(), m.request(r, set))
+	*d = m.limiter.Decide(r.Context(), m.request(r, set))
 	switch {
 	case !d.Allowed:
-		wait = m.retryAfterSec(&d)
+		wait = m.retryAfterSec(d)
 	case d.Delay > 0:
-		if wanted = m.hold(r.Context(), &d); !wanted {
-			return d, 0, false
+		if wanted = m.hold(r.Context(), d); !wanted {
+			return 0, false
 		}
 	}
 	if headers := m.headers(set); d.Matched() && headers != HeadersNone {
-		m.setFields(h, &d, wait, headers)
+		m.setFields(h, d, wait, headers)
 	}
-	return d, wait, wanted
+	return wait, wanted
 }
 
 // headers is which fields a response carries: what the option says, else the document, else all.
