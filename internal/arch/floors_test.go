@@ -67,6 +67,7 @@ func floors() map[string]place {
 		"internal/rulespec": {pure, nil},
 		"internal/holder":   {pure, []string{"internal/ledger", "internal/rate"}},
 		"internal/ledger":   {pure, []string{"internal/rate"}},
+		"internal/slots":    {pure, nil},
 		"internal/rate":     {pure, nil},
 
 		"gen/leaseway/v1": {wire, nil},
