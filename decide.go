@@ -18,6 +18,7 @@ type scratch struct {
 	hits    []table.Hit
 	shadows []table.Hit
 	refused refusal
+	class   rule.Class
 }
 
 // refusal is what a rule refuses before any budget is looked at.
@@ -44,6 +45,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 
 	defer l.recovered(s, &d)
 
+	s.class = l.table.Set().ClassOf(&s.req)
 	l.match(s)
 	l.together(s)
 
@@ -62,6 +64,8 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 	default:
 		l.decideAll(ctx, s, &d)
 	}
+
+	d.Class = s.class.Lowered(req.LowerTo)
 
 	if d.Allowed {
 		l.shadow(ctx, s, &d)
@@ -135,6 +139,10 @@ func (l *Limiter) match(s *scratch) {
 
 		hit := table.Hit{Rule: rules[m.Index], Key: text(s.keys[start:s.ends[i]]), Cost: m.Rule.CostOf(&s.req)}
 		start = s.ends[i]
+
+		if s.class == rule.ClassTest {
+			hit.Rule = hit.Rule.Test()
+		}
 
 		if m.Rule.Mode == rule.Shadow {
 			s.shadows = append(s.shadows, hit)

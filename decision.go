@@ -72,6 +72,7 @@ type Decision struct {
 	Allowed bool
 	Reason  Reason
 	Origin  Origin
+	Class   rule.Class // how much the request matters; unset from a Rule, which knows no requests
 
 	Rule      string        // id of the rule it speaks of; "" when none matched
 	Limit     int64         // its capacity for this key, tokens

@@ -30,6 +30,10 @@ func (l *Limiter) Rule(id string) (*Rule, error) {
 	return &Rule{limiter: l, rule: r}, nil
 }
 
+// Test returns the rule with the budgets that requests of class test spend: the
+// same limits, and for each key a budget of its own.
+func (r *Rule) Test() *Rule { return &Rule{limiter: r.limiter, rule: r.rule.Test()} }
+
 // Take takes one token of key.
 func (r *Rule) Take(key string) Decision { return r.TakeN(key, 1) }
 

@@ -27,6 +27,7 @@ type Stats struct {
 type RuleStats struct {
 	ID      string
 	Mode    rule.Mode
+	Test    bool     // of its budgets for requests of class test: a rule that had such has a second entry
 	Allowed [6]int64 // by Origin
 	Denied  [6]int64 // by Origin
 	Asks    int64    // messages to the source about its keys

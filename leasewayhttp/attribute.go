@@ -17,12 +17,28 @@ func (m *Middleware) request(r *http.Request, set *rule.Set) leaseway.Request {
 		req.APIKey = apiKey(r.Header, identity.APIKey)
 		req.User = user(r.Header, identity.User, viaProxy)
 	}
+	if values := r.Header[fieldClass]; len(values) > 0 {
+		setClass(&req, values[0], viaProxy)
+	}
 	if m.config.attributes == nil {
 		return req
 	}
 	changed := req // a copy for the heap, which requests without the option do without
 	m.config.attributes(r, &changed)
 	return changed
+}
+
+// setClass takes in what a request says of its class. A trusted proxy is believed; anybody else can only make its own
+// request matter less.
+func setClass(req *leaseway.Request, text string, trusted bool) {
+	class, ok := rule.ParseClass(text)
+	switch {
+	case !ok: // a word of another version, or nonsense: neither is a reason to refuse the request
+	case trusted:
+		req.Class = class
+	default:
+		req.LowerTo = class
+	}
 }
 
 // identity is where users and API keys are named; nil without rules, when none needs them.

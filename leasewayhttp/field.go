@@ -17,6 +17,7 @@ const (
 	fieldPolicy     = "Ratelimit-Policy"
 	fieldRateLimit  = "Ratelimit"
 	fieldRetryAfter = "Retry-After"
+	fieldClass      = "Leaseway-Class" // of a request
 )
 
 // fields are the values of one response, and the text that they are cut from, in one piece of memory: the response's own,

@@ -49,8 +49,9 @@ type optionFunc func(c *config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// WithTrustedProxies believes the X-Forwarded-For of peers in these networks, see [ClientIP], and the user header of the
-// identity section. The default trusts nobody, which is right for servers that clients reach directly.
+// WithTrustedProxies believes the X-Forwarded-For of peers in these networks, see [ClientIP], the user header of the
+// identity section and the class of Leaseway-Class, which they must set or remove: from others it only lowers. The default
+// trusts nobody, which is right for servers that clients reach directly.
 func WithTrustedProxies(networks ...netip.Prefix) Option {
 	networks = slices.Clone(networks)
 	return optionFunc(func(c *config) { c.trusted = networks })

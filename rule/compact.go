@@ -1,6 +1,9 @@
 package rule
 
-import "crypto/sha256"
+import (
+	"crypto/sha256"
+	"strings"
+)
 
 // MaxKey is the longest key, in bytes, that is kept as it is.
 const MaxKey = 128
@@ -20,6 +23,16 @@ func Compact(key string) string {
 
 	return compactMark + string(sum[:])
 }
+
+// testMark begins the keys of ledgers that requests of ClassTest spend. No compact key begins so: those that begin with its
+// first byte are digests.
+const testMark = "\xfftest:"
+
+// TestKey is the key of the ledger that requests of ClassTest spend where others spend compact, which Compact gave.
+func TestKey(compact string) string { return testMark + compact }
+
+// LiveKey is the key that was given to TestKey, or any other key as it is: limits and overrides go by it.
+func LiveKey(key string) string { return strings.TrimPrefix(key, testMark) }
 
 // IsCompact reports whether Compact returns key as it is.
 func IsCompact(key string) bool {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -31,6 +32,20 @@ func (s *Set) Explain(req *Request) []Explanation {
 		list[i] = r.explain(req)
 	}
 	return list
+}
+
+// ExplainClass is the class of req before its caller lowers it, and what gives it: "request", a place such as "classes[1]", or
+// "method".
+func (s *Set) ExplainClass(req *Request) (class Class, by string) {
+	class, by = s.ClassOf(req), "method"
+	if req.Class != ClassUnset {
+		by = "request"
+	} else if s.classifier != nil {
+		if at := s.classifier.of(req); at >= 0 {
+			by = "classes[" + strconv.Itoa(at) + "]"
+		}
+	}
+	return class, by
 }
 
 // explain looks at the parts of a rule one after the other.

@@ -17,6 +17,7 @@ type (
 		Version  uint64            `json:"version,omitempty"`
 		Identity *identityDocument `json:"identity,omitempty"`
 		Headers  Headers           `json:"headers,omitempty"`
+		Classes  []classDocument   `json:"classes,omitempty"`
 		Rules    []ruleDocument    `json:"rules"`
 	}
 	// identityDocument has an empty list where no API key is looked for.
@@ -28,6 +29,14 @@ type (
 	userDocument struct {
 		Header  string `json:"header"`
 		Trusted bool   `json:"trusted,omitempty"`
+	}
+	// classDocument is an entry of classes.
+	classDocument struct {
+		Class         string         `json:"class"`
+		Scope         *scopeDocument `json:"scope,omitempty"`
+		PathCase      string         `json:"pathCase,omitempty"`
+		TrailingSlash string         `json:"trailingSlash,omitempty"`
+		APIKeyPrefix  []string       `json:"apikeyPrefix,omitempty"`
 	}
 	// ruleDocument leaves a burst out that is the limit, as Parse puts it there.
 	ruleDocument struct {
@@ -94,6 +103,9 @@ func (s *Set) Marshal() []byte {
 	if s.Headers != HeadersBoth {
 		doc.Headers = s.Headers
 	}
+	for i := range s.Classes {
+		doc.Classes = append(doc.Classes, s.Classes[i].document())
+	}
 	for i, r := range s.Rules {
 		doc.Rules[i] = r.document()
 	}
@@ -155,6 +167,15 @@ func (id Identity) document() *identityDocument {
 		doc.User = &userDocument{Header: id.User.Header, Trusted: id.User.Trusted}
 	}
 	return doc
+}
+
+// document is the entry without its defaults.
+func (c *Classified) document() classDocument {
+	return classDocument{
+		Class: c.Class.String(), Scope: c.Scope.document(), APIKeyPrefix: c.APIKeyPrefixes,
+		PathCase:      unusual(int(c.Scope.PathCase), pathCaseWords()),
+		TrailingSlash: unusual(int(c.Scope.TrailingSlash), trailingSlashWords()),
+	}
 }
 
 // document is the rule without its defaults.

@@ -17,7 +17,26 @@ type Match struct {
 // from its start, and does not allocate when that is enough, the path is clean and the host in lower case.
 func (s *Set) Match(req *Request, buf []Match) []Match {
 	m := matching{set: s, req: req, bit: methodBit(req.Method), found: buf[:0]}
-	x := s.index
+	m.look(s.index)
+	return m.inOrder()
+}
+
+// matching is one Match under way.
+type matching struct {
+	set   *Set
+	req   *Request
+	bit   uint16
+	slash bool // the path ended in a slash
+	mixed bool // found is out of order, or has a rule twice
+	found []Match
+
+	classes []Classified // set: only the first entry that agrees is looked for
+	first   int          // its index; that of no entry while none agrees
+}
+
+// look tries every rule that the index finds for the request.
+func (m *matching) look(x *index) {
+	req := m.req
 	m.candidates(x.always)
 	if x.exact != nil || x.folded != nil {
 		clean, slash := cleanPath(req.Path)
@@ -40,17 +59,6 @@ func (s *Set) Match(req *Request, buf []Match) []Match {
 	if x.hosts != nil {
 		m.candidates(x.hosts[strings.ToLower(hostname(req.Host))])
 	}
-	return m.inOrder()
-}
-
-// matching is one Match under way.
-type matching struct {
-	set   *Set
-	req   *Request
-	bit   uint16
-	slash bool // the path ended in a slash
-	mixed bool // found is out of order, or has a rule twice
-	found []Match
 }
 
 // candidates keeps those rules that agree in all but what they were found by.
@@ -62,6 +70,10 @@ func (m *matching) candidates(rules []int) {
 
 // try keeps a rule that agrees in all but its paths.
 func (m *matching) try(i int) {
+	if m.classes != nil {
+		m.tryClass(i)
+		return
+	}
 	r := m.set.Rules[i]
 	if !r.Scope.agrees(m.req, m.bit) {
 		return
@@ -70,6 +82,13 @@ func (m *matching) try(i int) {
 		m.mixed = true
 	}
 	m.found = append(m.found, Match{Rule: r, Index: i})
+}
+
+// tryClass notes an entry that agrees, if it comes before those that did.
+func (m *matching) tryClass(i int) {
+	if i < m.first && m.classes[i].hasKey(m.req.APIKey) && m.set.Rules[i].Scope.agrees(m.req, m.bit) {
+		m.first = i
+	}
 }
 
 // endings keeps those rules whose pattern ends here.

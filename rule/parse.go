@@ -62,7 +62,7 @@ func (d *decoder) document() *Set {
 		return nil
 	}
 	// Known, but not there yet: "not known" would send people to look for a slip.
-	for _, later := range []string{"classes", "shedders", "switches"} {
+	for _, later := range []string{"shedders", "switches"} {
 		if v, ok := top.entries[later]; ok {
 			v.fail("is not available in this version", "leave it out")
 		}
@@ -71,6 +71,9 @@ func (d *decoder) document() *Set {
 	set := &Set{Version: top.version(), Identity: defaultIdentity(), Headers: Headers(headers[top.choice("headers", headers)])}
 	if v, ok := top.get("identity"); ok {
 		set.Identity = v.identity()
+	}
+	if v, ok := top.get("classes"); ok {
+		set.Classes = v.classes()
 	}
 	set.Rules = top.rules()
 	if len(d.errs) > 0 {

@@ -41,7 +41,7 @@ func (v value) rule() *Rule {
 	if d, ok := o.get("description"); ok {
 		r.Description, _ = d.text(maxDescription)
 	}
-	o.scope(r)
+	o.scope(&r.Scope)
 	o.switches(r)
 	o.outage(r)
 	o.budget(r)

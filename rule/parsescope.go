@@ -9,9 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// scope reads which requests a rule is about.
-func (o *object) scope(r *Rule) {
-	s := &r.Scope
+// scope reads which requests a rule, or a class, is about.
+func (o *object) scope(s *Scope) {
 	s.PathCase = PathCase(o.choice("pathCase", pathCaseWords()))
 	s.TrailingSlash = TrailingSlash(o.choice("trailingSlash", trailingSlashWords()))
 	if v, ok := o.get("scope"); ok {

@@ -17,6 +17,12 @@ type Request struct {
 	Headers map[string][]string
 	// Descriptors are what doors without HTTP know: names and values of their own.
 	Descriptors map[string]string
+	// Class is how much the request matters, by who knows it; unset, the document's classes or the method tell. A request of
+	// ClassTest spends budgets of its own.
+	Class Class
+	// LowerTo is what the caller itself says of its class. It makes the request matter less, never more, and changes nothing
+	// about whose budget is spent.
+	LowerTo Class
 	// Cost is in tokens: 0 means the rule's own cost; a negative one is for the door to refuse.
 	Cost int64
 	// Peek only looks: it charges nothing.

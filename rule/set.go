@@ -23,14 +23,18 @@ type Set struct {
 	Identity Identity
 	// Headers says which response headers tell callers about their budget.
 	Headers Headers
+	// Classes are looked at in order, and the first that agrees is a request's class; ClassOf does.
+	Classes []Classified
 
-	byID  map[string]*Rule
-	index *index
+	byID       map[string]*Rule
+	index      *index
+	classifier *classifier // nil without Classes
 }
 
 // compile makes a set of checked rules ready to match.
 func (s *Set) compile() *Set {
 	s.index = newIndex(s.Rules)
+	s.classifier = newClassifier(s.Classes)
 	s.nameRules()
 	return s
 }
@@ -50,7 +54,8 @@ func (s *Set) Rule(id string) *Rule { return s.byID[id] }
 // says, and every other rule gets the new one. A nil prev has no rules.
 func (s *Set) Next(prev *Set, version uint64) *Set {
 	// Copies: prev and s are in use, and never change. The index holds places, not rules, and fits both.
-	next := &Set{Version: version, Identity: s.Identity, Headers: s.Headers, index: s.index, Rules: slices.Clone(s.Rules)}
+	next := *s
+	next.Version, next.Rules = version, slices.Clone(s.Rules)
 	for i, r := range s.Rules {
 		numbered := *r
 		numbered.Version = version
@@ -62,5 +67,5 @@ func (s *Set) Next(prev *Set, version uint64) *Set {
 		next.Rules[i] = &numbered
 	}
 	next.nameRules()
-	return next
+	return &next
 }

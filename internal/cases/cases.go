@@ -68,7 +68,7 @@ type Expect struct {
 	Tolerance       int64 // by how much a count may differ, or how many letters
 
 	// Of the last request's answer. RetryAfter and Reset are in whole seconds, rounded up.
-	Rule, Reason, ShadowDenied          *string
+	Rule, Reason, ShadowDenied, Class   *string
 	Limit, Remaining, RetryAfter, Reset *int64
 	Delay                               *int64 // µs for which a leaky bucket holds the request
 }

@@ -33,6 +33,7 @@ type StepResult struct {
 	// Of the last request's answer.
 	Rule       string `json:"rule,omitempty"`
 	Reason     string `json:"reason,omitempty"`
+	Class      string `json:"class,omitempty"`
 	Limit      int64  `json:"limit"`
 	Remaining  int64  `json:"remaining"`
 	RetryAfter int64  `json:"retryAfter"`
@@ -89,7 +90,7 @@ func (o *outcome) result() StepResult {
 	s := StepResult{
 		Line: o.step.Line, At: seconds(o.step.At),
 		Allowed: int64(bytes.Count(o.letters, []byte{allowed})),
-		Rule:    o.last.Rule, Reason: string(o.last.Reason),
+		Rule:    o.last.Rule, Reason: string(o.last.Reason), Class: o.last.Class.String(),
 		Limit: o.last.Limit, Remaining: o.last.Remaining,
 		RetryAfter: retryAfter(&o.last), Reset: wholeSeconds(o.last.Reset),
 	}
@@ -126,6 +127,7 @@ func (j *judgement) all() {
 	j.text("rule", x.Rule, j.step.Rule)
 	j.text("reason", x.Reason, j.step.Reason)
 	j.text("shadowDenied", x.ShadowDenied, j.last.ShadowDenied)
+	j.text("class", x.Class, j.step.Class)
 	j.number("limit", x.Limit, j.step.Limit)
 	j.number("remaining", x.Remaining, j.step.Remaining)
 	j.number("retryAfter", x.RetryAfter, j.step.RetryAfter)

@@ -65,7 +65,7 @@ func Parse(name string, src []byte, open func(name string) (string, []byte, erro
 }
 
 func (f *File) read(root value, open func(string) (string, []byte, error)) {
-	top, ok := root.entries("rules", "rulesFile", "tests")
+	top, ok := root.entries(append([]string{"rules", "rulesFile", "tests"}, beside()...)...)
 	if !ok {
 		return
 	}

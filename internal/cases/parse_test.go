@@ -25,7 +25,7 @@ func TestProblemsNameThePlaceAndTheFix(t *testing.T) {
 		{"rules: []", "c.yaml:1:1: has no tests (write tests:"},
 		{"tests: []", "c.yaml:1:1: has no rules (write rules:"},
 		{"rules: []\nrulesFile: x\ntests: []", "c.yaml:2:12: rulesFile: does not go with rules (keep one of them)"},
-		{"rules: []\ntest: []", "c.yaml:2:1: test: is not known here (known: rules, rulesFile, tests)"},
+		{"rules: []\ntest: []", "c.yaml:2:1: test: is not known here (known: rules, rulesFile, tests, identity, headers, classes, shedders, switches)"},
 		{"rules: []\ntests: {}", "c.yaml:2:8: tests: is a map where a list is expected"},
 		{"rules: []\ntests: []", "c.yaml:2:8: tests: has no test in it (write at least one)"},
 		{"rules: []\nrules: []\ntests: []", "c.yaml:2:1: rules: is set twice (keep one of them)"},

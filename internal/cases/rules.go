@@ -41,15 +41,25 @@ func readRules(root value, top entries, open func(string) (string, []byte, error
 	case here && there:
 		file.fail("does not go with rules", "keep one of them")
 	case here:
-		r := &rules{}
-		if !root.doc.parse(cut(root.doc.src, root.node, "rules"), r, inline) {
+		r := &rules{list: parts(inline)}
+		if !root.doc.parse(cut(root.doc.src, root.node), r, inline) {
 			return nil
 		}
 
-		r.list = parts(inline)
+		for _, name := range beside() {
+			if entry, found := top[name]; found {
+				r.head = append(r.head, part{value: entry, name: name})
+			}
+		}
 
 		return r
 	case there:
+		for _, name := range beside() {
+			if entry, found := top[name]; found {
+				entry.fail("does not go with rulesFile", "write it into that file")
+			}
+		}
+
 		return readRulesFile(file, open)
 	default:
 		root.fail("has no rules", "write rules: and a list of them, or rulesFile: and the path of a rule document")
@@ -139,39 +149,32 @@ func ruleErrors(err error) rule.Errors {
 	return rule.Errors{{Message: err.Error()}}
 }
 
-// cut returns src with nothing left but one key of the top map and its value,
-// both where they were: an error in that text is at the right place in src.
-func cut(src []byte, root *yaml.Node, name string) []byte {
-	flow := root.Style&yaml.FlowStyle != 0
+// beside are the keys that may stand beside the rules, as in a rule document.
+func beside() []string { return []string{"identity", "headers", "classes", "shedders", "switches"} }
+
+// cut returns src with nothing left of the top map but the rules and what may
+// stand beside them, where it was: an error in that text is at the right place in src.
+func cut(src []byte, root *yaml.Node) []byte {
+	keep := append(beside(), "rules")
+	out, done, tail := []byte(nil), 0, ""
 
 	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value != name {
+		if slices.Contains(keep, root.Content[i].Value) {
 			continue
 		}
 
-		from, to := offset(src, root.Content[i]), len(src)
+		from, to := max(done, offset(src, root.Content[i])), len(src)
 		if i+2 < len(root.Content) {
 			to = max(from, offset(src, root.Content[i+2]))
+		} else if root.Style&yaml.FlowStyle != 0 {
+			tail = "\n}"
 		}
 
-		out := blank(src[:from])
-
-		if flow {
-			if at := offset(src, root); at < from {
-				// One space stands for one character, so the brace has the place of its own.
-				out[len(blank(src[:at]))] = '{'
-			}
-		}
-
-		out = append(out, src[from:to]...)
-		if flow && to < len(src) {
-			out = append(out, "\n}"...)
-		}
-
-		return out
+		out = append(append(out, src[done:from]...), blank(src[from:to])...)
+		done = to
 	}
 
-	return src
+	return append(append(out, src[done:]...), tail...)
 }
 
 // offset is where a node begins in src.

@@ -15,7 +15,7 @@ import (
 
 // attributes are the keys of a step that say what a request looks like.
 func attributes() []string {
-	return []string{"user", "ip", "apikey", "method", "path", "host", "headers", "descriptors", "cost"}
+	return []string{"user", "ip", "apikey", "method", "path", "host", "headers", "descriptors", "class", "cost"}
 }
 
 // sending are the other keys of a step that sends.
@@ -137,6 +137,13 @@ func (s *Step) request(e entries) {
 		req.Descriptors = v.descriptors()
 	}
 
+	if v, ok := e["class"]; ok {
+		text, _ := v.text()
+		if req.Class, ok = rule.ParseClass(text); !ok {
+			v.fail(quote(text)+" is no class", "write critical, write, read or test")
+		}
+	}
+
 	if v, ok := e["cost"]; ok {
 		var n int64
 		if n, ok = v.whole(0, rule.MaxCost); ok {
@@ -221,7 +228,7 @@ func (s *Step) expect(v value, tolerance int64) {
 	}
 
 	e, ok := v.entries("allowed", "denied", "tolerance",
-		"rule", "limit", "remaining", "retryAfter", "reset", "reason", "shadowDenied", "delay")
+		"rule", "limit", "remaining", "retryAfter", "reset", "reason", "shadowDenied", "delay", "class")
 	if !ok {
 		return
 	}
@@ -237,7 +244,13 @@ func (s *Step) expect(v value, tolerance int64) {
 	x.Allowed, x.Denied = e.whole("allowed"), e.whole("denied")
 	x.Limit, x.Remaining = e.whole("limit"), e.whole("remaining")
 	x.RetryAfter, x.Reset = e.whole("retryAfter"), e.whole("reset")
-	x.Rule, x.ShadowDenied = e.text("rule"), e.text("shadowDenied")
+	x.Rule, x.ShadowDenied, x.Class = e.text("rule"), e.text("shadowDenied"), e.text("class")
+
+	if x.Class != nil {
+		if _, ok := rule.ParseClass(*x.Class); !ok {
+			e["class"].fail(quote(*x.Class)+" is no class", "write critical, write, read or test")
+		}
+	}
 
 	if delay, found := e["delay"]; found {
 		if n, ok := delay.span(maxTime); ok {

@@ -11,14 +11,15 @@ import (
 // Answer is a decision as the check door writes it. When several rules matched it speaks of the one with the least left; on
 // a refusal, of the one that refused longest. When no rule matched, rule is empty and the numbers are 0.
 type Answer struct {
-	Allowed       bool   `doc:"Whether the request may pass."                                json:"allowed"`
-	Remaining     int64  `doc:"Tokens left, never negative."                                 json:"remaining"`
-	RetryAfterSec int64  `doc:"Seconds until it can pass, rounded up; 0: now, or never."     json:"retryAfterSec"`
-	Limit         int64  `doc:"The capacity for this key, in tokens."                        json:"limit"`
-	ResetSec      int64  `doc:"Seconds until the capacity is whole again, rounded up."       json:"resetSec"`
-	DelayMs       int64  `doc:"Milliseconds to hold an allowed request first, rounded up."   json:"delayMs"`
-	Rule          string `doc:"The rule that the numbers speak of; empty when none matched." json:"rule"`
-	Reason        Reason `doc:"Why it was refused; empty when allowed within the limit."     json:"reason"`
+	Allowed       bool   `doc:"Whether the request may pass."                                 json:"allowed"`
+	Remaining     int64  `doc:"Tokens left, never negative."                                  json:"remaining"`
+	RetryAfterSec int64  `doc:"Seconds until it can pass, rounded up; 0: now, or never."      json:"retryAfterSec"`
+	Limit         int64  `doc:"The capacity for this key, in tokens."                         json:"limit"`
+	ResetSec      int64  `doc:"Seconds until the capacity is whole again, rounded up."        json:"resetSec"`
+	DelayMs       int64  `doc:"Milliseconds to hold an allowed request first, rounded up."    json:"delayMs"`
+	Rule          string `doc:"The rule that the numbers speak of; empty when none matched."  json:"rule"`
+	Reason        Reason `doc:"Why it was refused; empty when allowed within the limit."      json:"reason"`
+	Class         string `doc:"How much the request matters; empty where one rule was asked." json:"class,omitempty"`
 }
 
 // Reason is a leaseway.Reason, described by its values.
@@ -50,6 +51,7 @@ func NewAnswer(d leaseway.Decision) Answer {
 		DelayMs:       whole(d.Delay, time.Millisecond),
 		Rule:          d.Rule,
 		Reason:        Reason(d.Reason),
+		Class:         d.Class.String(),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // Values are the values of one header. In JSON they are a list of strings, or a string when there is one.
@@ -55,6 +56,15 @@ func (a *Attributes) request() (leaseway.Request, error) {
 		return req, err
 	}
 
+	var err error
+	if req.Class, err = classOf("class", a.Class); err != nil {
+		return req, err
+	}
+
+	if req.LowerTo, err = classOf("lowerTo", a.LowerTo); err != nil {
+		return req, err
+	}
+
 	if a.IP != "" {
 		ip, err := netip.ParseAddr(a.IP)
 		if err != nil {
@@ -82,6 +92,16 @@ func (a *Attributes) request() (leaseway.Request, error) {
 	}
 
 	return req, nil
+}
+
+// classOf reads a class; an empty text is none.
+func classOf(field, text string) (rule.Class, error) {
+	class, ok := rule.ParseClass(text)
+	if !ok && text != "" {
+		return class, unfit("attributes."+field, "is no class: write critical, write, read or test")
+	}
+
+	return class, nil
 }
 
 // bounded refuses what is too long or too many, before anything is made of it.

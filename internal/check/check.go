@@ -53,6 +53,9 @@ type Attributes struct {
 	Host        string            `doc:"The host, with or without a port."              json:"host,omitempty"`
 	Headers     map[string]Values `doc:"HTTP headers, each a string or a list of them." json:"headers,omitempty"`
 	Descriptors map[string]string `doc:"Names and values of your own."                  json:"descriptors,omitempty"`
+
+	Class   string `doc:"How much the request matters; left out, the rules say." enum:"critical,write,read,test" json:"class,omitempty"`
+	LowerTo string `doc:"What the caller itself says of that; it only lowers."   enum:"critical,write,read,test" json:"lowerTo,omitempty"`
 }
 
 // Check asks whether a request with these attributes may pass, under all rules that match it. A nil cost is the rules' own,

@@ -17,9 +17,9 @@ rules:
 func TestDelaysOfALeakyBucket(t *testing.T) {
 	const minutes = 60_000
 
-	for _, route := range []struct{ path, question string }{
-		{"/v1/check", `{"attributes": {"user": "ada", "path": "/v1/paced"}`},
-		{"/v1/rules/paced/check", `{"key": "ada"`},
+	for _, route := range []struct{ path, question, class string }{
+		{"/v1/check", `{"attributes": {"user": "ada", "path": "/v1/paced"}`, "write"},
+		{"/v1/rules/paced/check", `{"key": "ada"`, ""},
 	} {
 		door := newDoorFor(t, leaky)
 
@@ -36,7 +36,7 @@ func TestDelaysOfALeakyBucket(t *testing.T) {
 			{`, "passDelay": true`, Answer{Limit: 5, ResetSec: 3600, RetryAfterSec: 720, Reason: "over_limit"}},
 			{``, Answer{Limit: 5, ResetSec: 3600, RetryAfterSec: 720, Reason: "over_limit"}},
 		} {
-			step.want.Rule = "paced"
+			step.want.Rule, step.want.Class = "paced", route.class
 
 			got := ask(t, door, route.path, route.question+step.more+`}`)
 			if d := step.want.DelayMs - got.DelayMs; d >= 0 && d < minutes/2 && got.DelayMs > 0 {

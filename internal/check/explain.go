@@ -28,12 +28,13 @@ type RuleAnswer struct {
 type Explained struct {
 	Answer
 
-	Rules []RuleAnswer `doc:"Every rule in force, in order; only if asked to explain." json:"rules,omitempty"`
+	ClassBy string       `doc:"What gives the class, such as method or classes[1]; only if asked to explain." json:"classBy,omitempty"`
+	Rules   []RuleAnswer `doc:"Every rule in force, in order; only if asked to explain."                      json:"rules,omitempty"`
 }
 
-// Explain says of every rule in force whether it applies to a request with these attributes, and charges nothing. The error
-// is a *FieldError.
-func (d *Door) Explain(attributes Attributes, cost *int64) ([]RuleAnswer, error) {
+// Explain adds to an answer what every rule in force has to do with a request of these attributes, and what gives its
+// class. It charges nothing. The error is a *FieldError.
+func (d *Door) Explain(answer Answer, attributes Attributes, cost *int64) (*Explained, error) {
 	req, err := attributes.request()
 	if err != nil {
 		return nil, err
@@ -43,7 +44,15 @@ func (d *Door) Explain(attributes Attributes, cost *int64) ([]RuleAnswer, error)
 		return nil, err
 	}
 
-	explained := d.limiter.Rules().Explain(&req)
+	set := d.limiter.Rules()
+	out := &Explained{Answer: answer, Rules: ruleAnswers(set.Explain(&req), &req)}
+	_, out.ClassBy = set.ExplainClass(&req)
+
+	return out, nil
+}
+
+// ruleAnswers writes down the explanations of a request.
+func ruleAnswers(explained []rule.Explanation, req *rule.Request) []RuleAnswer {
 	answers := make([]RuleAnswer, len(explained))
 
 	for i := range explained {
@@ -58,12 +67,12 @@ func (d *Door) Explain(attributes Attributes, cost *int64) ([]RuleAnswer, error)
 			answers[i].Window = window(e)
 
 			if !req.Peek {
-				answers[i].Cost = e.Rule.CostOf(&req)
+				answers[i].Cost = e.Rule.CostOf(req)
 			}
 		}
 	}
 
-	return answers, nil
+	return answers
 }
 
 // window writes the window of an explained rule.

@@ -73,12 +73,14 @@ func (d *Door) explained(ctx context.Context, in *checkInput) (*explainedOutput,
 		return nil, err
 	}
 
-	out := &explainedOutput{CacheControl: plain.CacheControl, Body: Explained{Answer: plain.Body}}
+	body := &Explained{Answer: plain.Body}
 	if in.Body.Explain {
-		out.Body.Rules, err = d.Explain(in.Body.Attributes, in.Body.Cost)
+		if body, err = d.Explain(plain.Body, in.Body.Attributes, in.Body.Cost); err != nil {
+			return nil, err
+		}
 	}
 
-	return out, err
+	return &explainedOutput{CacheControl: plain.CacheControl, Body: *body}, nil
 }
 
 func operation(id, path, summary string) huma.Operation {

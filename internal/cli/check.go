@@ -78,6 +78,8 @@ func newCheck() *cobra.Command {
 	flags.StringVar(&f.attributes.Host, "host", "", "`host`, with or without a port")
 	flags.StringArrayVar(&f.headers, "header", nil, "a header, as `'NAME: VALUE'`; may be repeated")
 	flags.StringArrayVar(&f.descriptors, "descriptor", nil, "a descriptor, as `NAME=VALUE`; may be repeated")
+	flags.StringVar(&f.attributes.Class, "class", "", "how much the request matters: `class` critical, write, read or test")
+	flags.StringVar(&f.attributes.LowerTo, "lower-to", "", "what the caller itself says of its `class`: it only lowers")
 	flags.Int64Var(&f.cost, "cost", 1, "`tokens` that the request takes; 0 only looks (default: what each rule says)")
 	flags.StringVar(&f.server.tokenFile, "token-file", "", "`file` with the token that the server asks for")
 	flags.StringVar(&f.server.ca, "ca", "", "`file` with the certificates that vouch for the server")
@@ -162,17 +164,12 @@ func (f *checkFlags) ask(ctx context.Context, q *question) (*check.Explained, er
 
 	door := check.New(limiter)
 
-	rules, err := door.Explain(q.Attributes, q.Cost)
-	if err != nil {
-		return nil, asFlag(err)
-	}
-
 	decision, err := door.Check(ctx, q.Attributes, q.Cost, true)
 	if err != nil {
 		return nil, asFlag(err)
 	}
 
-	return &check.Explained{Answer: check.NewAnswer(decision), Rules: rules}, nil
+	return door.Explain(check.NewAnswer(decision), q.Attributes, q.Cost)
 }
 
 // asFlag names the flag that filled in the field which is wrong.
@@ -180,7 +177,14 @@ func asFlag(err error) error {
 	if field, ok := errors.AsType[*check.FieldError](err); ok {
 		name := strings.TrimPrefix(field.Field, "attributes.")
 
-		return fmt.Errorf("--%s %s", strings.TrimSuffix(name, "s"), field.Message)
+		switch name {
+		case "lowerTo":
+			name = "lower-to"
+		case "headers", "descriptors":
+			name = strings.TrimSuffix(name, "s")
+		}
+
+		return fmt.Errorf("--%s %s", name, field.Message)
 	}
 
 	return err

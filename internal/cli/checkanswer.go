@@ -40,6 +40,10 @@ func writeAnswer(w io.Writer, a *check.Explained, asJSON bool) error {
 func writeExplanation(w io.Writer, a *check.Explained) error {
 	fmt.Fprintln(w, outcome(a))
 
+	if a.Class != "" {
+		fmt.Fprintln(w, classOf(a))
+	}
+
 	if len(a.Rules) == 0 {
 		return nil
 	}
@@ -79,6 +83,18 @@ func outcome(a *check.Explained) string {
 		return fmt.Sprintf("denied by rule %s (%s): %s; to try again in %s", a.Rule, a.Reason, left, seconds(a.RetryAfterSec))
 	default:
 		return fmt.Sprintf("denied by rule %s (%s): waiting does not help", a.Rule, a.Reason)
+	}
+}
+
+// classOf says how much the request matters, and by what.
+func classOf(a *check.Explained) string {
+	switch by := a.ClassBy; by {
+	case "":
+		return "class " + a.Class
+	case "method", "request":
+		return "class " + a.Class + ", by the " + by
+	default:
+		return "class " + a.Class + ", by " + by
 	}
 }
 

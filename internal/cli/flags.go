@@ -28,6 +28,8 @@ func completeValues(cmd *cobra.Command) {
 		"log-format": {"text", "json"},
 		"output":     {outputText, outputJSON},
 		"template":   templateNames(),
+		"class":      {"critical", "write", "read", "test"},
+		"lower-to":   {"critical", "write", "read", "test"},
 	} {
 		if cmd.Flags().Lookup(name) != nil {
 			// It fails for flags that do not exist, or have one already.

@@ -77,7 +77,7 @@ func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time) (ledger.Term
 
 func (t *ruleTerms) find(asked *ledger.KeyAsk) (ledger.Terms, ledger.KeyCode) {
 	if t.overrides != nil {
-		if quota := t.rule.Quota([]byte(asked.Key)); quota.Overridden {
+		if quota := t.rule.Quota([]byte(rule.LiveKey(asked.Key))); quota.Overridden {
 			return t.override(quota)
 		}
 	}

@@ -45,6 +45,7 @@ type RuleQuestion struct {
 type Verdict struct {
 	Allowed    bool
 	Reason     string        // why not; "" when allowed
+	Class      string        // how much the request matters; "" where one rule was asked
 	Rule       string        // id of the rule that it speaks of; "" when none matched
 	Limit      int64         // its capacity for this key, tokens
 	Remaining  int64         // tokens left
@@ -117,6 +118,16 @@ func decodeRequest(msg *leasewayv1.CheckRequest) (*rule.Request, *fault) {
 		Descriptors: msg.GetDescriptors(), Cost: msg.GetCost(), Peek: msg.Cost != nil && msg.GetCost() == 0,
 	}
 
+	for _, class := range []struct {
+		field, text string
+		into        *rule.Class
+	}{{"class", msg.GetClass(), &req.Class}, {"lower_to", msg.GetLowerTo(), &req.LowerTo}} {
+		var ok bool
+		if *class.into, ok = rule.ParseClass(class.text); !ok && class.text != "" {
+			return nil, &fault{class.field, fmt.Sprintf("%.60q is no class; send critical, write, read or test", class.text)}
+		}
+	}
+
 	if text := msg.GetIp(); text != "" {
 		ip, err := netip.ParseAddr(text)
 		if err != nil {
@@ -144,7 +155,7 @@ func badCost(cost int64) *fault {
 
 func encodeVerdict(v Verdict) *leasewayv1.Decision {
 	return &leasewayv1.Decision{
-		Allowed: v.Allowed, Reason: v.Reason, Rule: v.Rule, Limit: v.Limit, Remaining: v.Remaining,
+		Allowed: v.Allowed, Reason: v.Reason, Class: v.Class, Rule: v.Rule, Limit: v.Limit, Remaining: v.Remaining,
 		RetryAfterSec: wholeSeconds(v.RetryAfter), ResetSec: wholeSeconds(v.Reset),
 		DelayMs: wholeMillis(v.Delay),
 	}

@@ -57,10 +57,13 @@ Only a ` + "`fixed_window`" + ` has windows of a calendar. ` + "`window: 1d`" + 
 month. A day has 23 or 25 hours where clocks are changed; where clocks leave midnight out it begins right after, and where
 they show midnight twice, at the first. Without a ` + "`timeZone`" + `, ` + "`1d`" + ` is 86400 seconds. Where one number is needed for
 such a window, as in a fallback share, a day counts as 24 hours and a month as 30 days. All keys of a rule share its calendar.
+`
 
+// later is what the page says about what this version does not have.
+const later = `
 ### Not in this version
 
-` + "`concurrency`, `rollout` below 100, `classes`, `shedders` and `switches`" + ` are known and refused, with an error that
+` + "`concurrency`, `rollout` below 100, `shedders` and `switches`" + ` are known and refused, with an error that
 says so: a document that has them was written for a later version.
 `
 
@@ -72,6 +75,8 @@ func Page() []byte {
 	top := Document()
 	table(&b, "## A rule", top[0].Value.Fields)
 	b.WriteString(algorithms)
+	b.WriteString(classesText)
+	b.WriteString(later)
 	for _, f := range append(top[0].Value.Fields, top[1:]...) {
 		if len(f.Value.Fields) > 0 {
 			table(&b, "## `"+f.Name+"`", f.Value.Fields)

@@ -59,7 +59,10 @@ func Document() []Field {
 			Doc: "Which response headers tell callers about their budget: `RateLimit` and `RateLimit-Policy` (`ietf`), `X-RateLimit-*` (`legacy`), both or none.",
 		},
 		{Name: "version", Value: whole("0", "9223372036854775807"), Default: "0", Doc: "Written by Leaseway when it numbers a document; leave it out."},
-		{Name: "classes", Value: anything(), Later: true, Doc: "How much a request matters."},
+		{
+			Name: "classes", Value: mapsOf(classFields()),
+			Doc: "How much a request matters: `critical`, `write`, `read` or `test`, in that order. The first entry that agrees decides; where none does, a method that changes nothing (GET, HEAD, OPTIONS, TRACE) is a read, and any other, or none, a write.",
+		},
 		{Name: "shedders", Value: anything(), Later: true, Doc: "What is refused when the system itself is in trouble."},
 		{Name: "switches", Value: anything(), Later: true, Doc: "Kill switches."},
 	}

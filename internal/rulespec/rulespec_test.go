@@ -95,6 +95,7 @@ func TestSchemaTakesWhatTheParserTakes(t *testing.T) {
 		"rules: [{id: a, limit: 5, window: 1m, fallback: {limit: 1, window: 1s, burst: 2}, missing: deny, slack: 3, ipv6Prefix: 48, pathCase: insensitive}]",
 		"{rules: [], headers: ietf, version: 7, identity: {apikey: [x-key, bearer], user: {header: X-User, trusted: true}}}",
 		"{rules: [], identity: {apikey: bearer}}",
+		"{rules: [], classes: [{class: test, apikeyPrefix: [sk_test_, rk_test_]}, {class: critical, scope: {paths: /v1/charges, methods: POST}}, {class: read, scope: /a, pathCase: insensitive}]}",
 	} {
 		if bySchema, byParser := agree(t, schema, src); bySchema != nil || byParser != nil {
 			t.Errorf("%s\nschema: %v\nparser: %v", src, bySchema, byParser)
@@ -119,6 +120,7 @@ func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
 		"rules: [{id: a, " + quota + ", scope: {path: /v1}}]", "rules: [{id: a, " + quota + ", cost: 0}]", "rules: [{id: a, " + quota + ", mode: shadowed}]",
 		"rules: [{id: a, " + quota + ", onUnavailable: deny, fallback: {limit: 1, window: 1s}}]", "rules: [{id: a, " + quota + ", fallback: {limit: 1}}]",
 		"rules: [{id: a, " + quota + ", keyBy: user, overrides: [{limit: 5}]}]", "rules: [{id: a, " + quota + ", keyBy: user, overrides: {acme: 5}}]",
+		"{rules: [], classes: {class: test}}", "{rules: [], classes: [{scope: /v1}]}", "{rules: [], classes: [{class: urgent}]}", "{rules: [], classes: [{class: read, scope: v1}]}",
 		"{rules: [], identity: {user: {trusted: true}}}", "{rules: [], identity: {apikey: ['a b']}}",
 	} {
 		if bySchema, byParser := agree(t, schema, src); bySchema == nil || byParser == nil {
@@ -143,6 +145,11 @@ func home(path, field, value string) string {
 			set += ", header: X-User"
 		}
 		return "{rules: [], identity: {user: {" + set + "}}}"
+	case "classes":
+		if field != "class" {
+			set += ", class: read"
+		}
+		return "{rules: [], classes: [{" + set + "}]}"
 	case "scope":
 		set = "scope: {" + set + "}"
 	case "lease":

@@ -39,7 +39,7 @@ func (d decider) CheckRule(_ context.Context, q rpc.RuleQuestion) (rpc.Verdict, 
 
 func verdict(d leaseway.Decision) rpc.Verdict {
 	return rpc.Verdict{
-		Allowed: d.Allowed, Reason: string(d.Reason), Rule: d.Rule, Limit: d.Limit, Remaining: d.Remaining,
+		Allowed: d.Allowed, Reason: string(d.Reason), Class: d.Class.String(), Rule: d.Rule, Limit: d.Limit, Remaining: d.Remaining,
 		RetryAfter: d.RetryAfter, Reset: d.Reset, Delay: d.Delay,
 	}
 }

@@ -106,12 +106,13 @@ func limiterCounts(limiter *leaseway.Limiter) source {
 
 // decisions are those under one rule. A source that never decided has no series.
 func decisions(s *scrape, r *leaseway.RuleStats) {
-	const (
-		help     = "Decisions; what a shadow rule would have denied counts as denied."
-		degraded = "Decisions made without a coordinator that should have been asked."
-	)
+	const degraded = "Decisions made without a coordinator that should have been asked."
 
-	denied := "denied"
+	name, help := "decisions_total", "Decisions; what a shadow rule would have denied counts as denied."
+	if r.Test {
+		name, help = "test_decisions_total", "Decisions about requests of class test, which have budgets of their own."
+	}
+
 	if r.Mode == rule.Off {
 		return
 	}
@@ -123,10 +124,10 @@ func decisions(s *scrape, r *leaseway.RuleStats) {
 		for _, count := range [...]struct {
 			outcome string
 			n       int64
-		}{{"allowed", r.Allowed[origin]}, {denied, r.Denied[origin]}} {
+		}{{"allowed", r.Allowed[origin]}, {"denied", r.Denied[origin]}} {
 			// A rule that nothing came to yet shows zeroes for the lease, so that rates begin at its first decision.
 			if count.n > 0 || from == leaseway.OriginLease {
-				s.counter("decisions_total", help, count.n, id, label{"outcome", count.outcome}, label{"mode", r.Mode.String()}, source)
+				s.counter(name, help, count.n, id, label{"outcome", count.outcome}, label{"mode", r.Mode.String()}, source)
 			}
 		}
 

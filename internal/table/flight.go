@@ -184,7 +184,7 @@ func (t *Table) board(c *flight, entries []*Entry) {
 		}
 
 		if ask, ok := e.ask(t.clock.Now(), seq, c); ok {
-			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.key, Ask: ask})
+			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.ledgerKey(), Ask: ask})
 			c.entries = append(c.entries, e)
 		}
 	}
@@ -326,7 +326,7 @@ func (t *Table) allRules() []*Rule {
 
 	rules := make([]*Rule, 0, len(t.rules))
 	for _, r := range t.rules {
-		rules = append(rules, r)
+		r.each(func(r *Rule) { rules = append(rules, r) })
 	}
 
 	return rules

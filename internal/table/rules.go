@@ -20,6 +20,8 @@ type Rule struct {
 	entries *xsync.Map[string, *Entry]
 	spare   atomic.Pointer[Entry] // of all keys that found the table full, in an outage
 	retired atomic.Bool           // no rule set in force has it
+	test    atomic.Pointer[Rule]  // the same rule's budgets for requests of class test
+	testing bool                  // it is the other's test
 	counts  ruleCounts
 }
 
@@ -49,9 +51,12 @@ func (t *Table) SetRules(set *rule.Set) error {
 			t.rules[def.ID] = r
 		}
 
-		r.own.Store(newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL}))
-		r.now.Store(def)
-		r.retired.Store(false)
+		r.follow(def)
+
+		if test := r.test.Load(); test != nil {
+			test.follow(def)
+		}
+
 		next.rules[i], present[def.ID] = r, true
 	}
 
@@ -60,10 +65,22 @@ func (t *Table) SetRules(set *rule.Set) error {
 	for id, r := range t.rules {
 		if !present[id] && !r.retired.Swap(true) {
 			t.retire(r)
+
+			if test := r.test.Load(); test != nil {
+				test.retired.Store(true)
+				t.retire(test)
+			}
 		}
 	}
 
 	return nil
+}
+
+// follow puts a version of the rule in force.
+func (r *Rule) follow(def *rule.Rule) {
+	r.own.Store(newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL}))
+	r.now.Store(def)
+	r.retired.Store(false)
 }
 
 // Rule returns the rule with id, nil if none is in force.

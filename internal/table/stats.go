@@ -54,6 +54,7 @@ type Stats struct {
 type RuleStats struct {
 	ID      string
 	Mode    rule.Mode
+	Test    bool // of its budgets for requests of class test
 	Allowed [origins]int64
 	Denied  [origins]int64
 	Asks    int64
@@ -70,25 +71,37 @@ func (t *Table) Stats() Stats {
 	}
 
 	for _, r := range t.running.Load().rules {
-		r.entries.Range(func(_ string, e *Entry) bool {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-
-			e.fold()
-
-			if e.Until() > now {
-				s.Leases++
-			}
-
-			return true
+		r.each(func(r *Rule) {
+			s.Leases += r.fold(now)
+			s.Rules = append(s.Rules, r.stats())
 		})
+	}
 
-		rs := RuleStats{ID: r.id, Mode: r.now.Load().Mode, Asks: r.counts.asks.Load()}
-		for i := range rs.Allowed {
-			rs.Allowed[i], rs.Denied[i] = r.counts.allowed[i].Load(), r.counts.denied[i].Load()
+	return s
+}
+
+// fold brings the rule's counts up to date, and returns how many leases it has.
+func (r *Rule) fold(now int64) (leases int64) {
+	r.entries.Range(func(_ string, e *Entry) bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+
+		e.fold()
+
+		if e.Until() > now {
+			leases++
 		}
 
-		s.Rules = append(s.Rules, rs)
+		return true
+	})
+
+	return leases
+}
+
+func (r *Rule) stats() RuleStats {
+	s := RuleStats{ID: r.id, Mode: r.now.Load().Mode, Test: r.testing, Asks: r.counts.asks.Load()}
+	for i := range s.Allowed {
+		s.Allowed[i], s.Denied[i] = r.counts.allowed[i].Load(), r.counts.denied[i].Load()
 	}
 
 	return s

@@ -47,7 +47,13 @@ type CheckRequest struct {
 	Cost *int64 `protobuf:"varint,9,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	// The caller holds the request for whatever delay_ms says. Left out: what
 	// would have to wait for more than 20 ms is refused, and charged nothing.
-	PassDelay     bool `protobuf:"varint,10,opt,name=pass_delay,json=passDelay,proto3" json:"pass_delay,omitempty"`
+	PassDelay bool `protobuf:"varint,10,opt,name=pass_delay,json=passDelay,proto3" json:"pass_delay,omitempty"`
+	// How much the request matters: critical, write, read or test. Left out: what
+	// the rules say. A request of class test spends budgets of its own.
+	Class string `protobuf:"bytes,11,opt,name=class,proto3" json:"class,omitempty"`
+	// What the caller itself says of its class. It makes the request matter less,
+	// never more, and changes nothing about whose budget is spent.
+	LowerTo       string `protobuf:"bytes,12,opt,name=lower_to,json=lowerTo,proto3" json:"lower_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,6 +156,20 @@ func (x *CheckRequest) GetPassDelay() bool {
 		return x.PassDelay
 	}
 	return false
+}
+
+func (x *CheckRequest) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *CheckRequest) GetLowerTo() string {
+	if x != nil {
+		return x.LowerTo
+	}
+	return ""
 }
 
 // Header is one HTTP header line.
@@ -393,7 +413,9 @@ type Decision struct {
 	ResetSec int64 `protobuf:"varint,7,opt,name=reset_sec,json=resetSec,proto3" json:"reset_sec,omitempty"`
 	// Milliseconds, rounded up, for which a request that may pass is to be held
 	// back first: a leaky bucket lets them out evenly. 0 on a refusal.
-	DelayMs       int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	// How much the request matters: critical, write, read or test. Empty from CheckRule.
+	Class         string `protobuf:"bytes,9,opt,name=class,proto3" json:"class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -484,11 +506,18 @@ func (x *Decision) GetDelayMs() int64 {
 	return 0
 }
 
+func (x *Decision) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
 var File_leaseway_v1_check_proto protoreflect.FileDescriptor
 
 const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\n" +
-	"\x17leaseway/v1/check.proto\x12\vleaseway.v1\"\x88\x03\n" +
+	"\x17leaseway/v1/check.proto\x12\vleaseway.v1\"\xb9\x03\n" +
 	"\fCheckRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
 	"\x06apikey\x18\x02 \x01(\tR\x06apikey\x12\x0e\n" +
@@ -501,7 +530,9 @@ const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\x04cost\x18\t \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1d\n" +
 	"\n" +
 	"pass_delay\x18\n" +
-	" \x01(\bR\tpassDelay\x1a>\n" +
+	" \x01(\bR\tpassDelay\x12\x14\n" +
+	"\x05class\x18\v \x01(\tR\x05class\x12\x19\n" +
+	"\blower_to\x18\f \x01(\tR\alowerTo\x1a>\n" +
 	"\x10DescriptorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
@@ -519,7 +550,7 @@ const file_leaseway_v1_check_proto_rawDesc = "" +
 	"pass_delay\x18\x04 \x01(\bR\tpassDelayB\a\n" +
 	"\x05_cost\"F\n" +
 	"\x11CheckRuleResponse\x121\n" +
-	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"\xe4\x01\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"\xfa\x01\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
@@ -528,7 +559,8 @@ const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\tremaining\x18\x05 \x01(\x03R\tremaining\x12&\n" +
 	"\x0fretry_after_sec\x18\x06 \x01(\x03R\rretryAfterSec\x12\x1b\n" +
 	"\treset_sec\x18\a \x01(\x03R\bresetSec\x12\x19\n" +
-	"\bdelay_ms\x18\b \x01(\x03R\adelayMs2\x9a\x01\n" +
+	"\bdelay_ms\x18\b \x01(\x03R\adelayMs\x12\x14\n" +
+	"\x05class\x18\t \x01(\tR\x05class2\x9a\x01\n" +
 	"\fCheckService\x12>\n" +
 	"\x05Check\x12\x19.leaseway.v1.CheckRequest\x1a\x1a.leaseway.v1.CheckResponse\x12J\n" +
 	"\tCheckRule\x12\x1d.leaseway.v1.CheckRuleRequest\x1a\x1e.leaseway.v1.CheckRuleResponseB9Z7github.com/leaseway/leaseway/gen/leaseway/v1;leasewayv1b\x06proto3"

@@ -1,0 +1,52 @@
+package table
+
+import (
+	"github.com/puzpuzpuz/xsync/v4"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Test returns the rule with the budgets of requests of class test: the same
+// limits, and for each key another ledger. It is made when it is first needed,
+// since few rules ever see such requests.
+func (r *Rule) Test() *Rule {
+	if r.testing {
+		return r
+	}
+
+	if test := r.test.Load(); test != nil {
+		return test
+	}
+
+	t := r.table
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+
+	if r.test.Load() == nil {
+		test := &Rule{table: t, id: r.id, testing: true, entries: xsync.NewMap[string, *Entry]()}
+		test.follow(r.now.Load())
+		test.retired.Store(r.retired.Load())
+		r.test.Store(test)
+	}
+
+	return r.test.Load()
+}
+
+// ledgerKey returns the key of e's ledger, which tells test mode apart.
+func (e *Entry) ledgerKey() string {
+	if e.rule.testing {
+		return rule.TestKey(e.key)
+	}
+
+	return e.key
+}
+
+// each calls do for the rule, and for its test mode if it has any.
+func (r *Rule) each(do func(r *Rule)) {
+	do(r)
+
+	if test := r.test.Load(); test != nil {
+		do(test)
+	}
+}
