@@ -55,6 +55,22 @@ func NewVirtualClock(now int64) *Clock {
 	return c
 }
 
+// NewDrivenClock returns a clock that shows what now does, and ticks when Tick is
+// called. Unlike a virtual one it is coarse, as the real one is.
+func NewDrivenClock(now func() int64) *Clock {
+	c := &Clock{now: now, wake: make(chan struct{}, 1)}
+	c.tick.Store(asleep)
+
+	return c
+}
+
+// Tick ends a tick that has lasted a millisecond, as Run does for the real clock.
+func (c *Clock) Tick() {
+	if now, tick := c.now(), c.tick.Load(); tick != asleep && now-tick >= int64(tickEvery/time.Microsecond) {
+		c.advance(now)
+	}
+}
+
 // Set moves a virtual clock.
 func (c *Clock) Set(now int64) { c.tick.Store(now) }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -80,12 +79,8 @@ func (t *Table) call(ctx context.Context, c *flight, entries []*Entry) {
 		return
 	}
 
-	if !t.cfg.Inline {
-		var cancel context.CancelFunc
-
-		ctx, cancel = context.WithTimeout(ctx, t.callTimeout())
-		defer cancel()
-	}
+	ctx, cancel := t.bounded(ctx)
+	defer cancel()
 
 	t.counts.calls.Add(1)
 	t.counts.asks.Add(int64(len(c.entries)))
@@ -138,11 +133,21 @@ func (t *Table) beat() {
 
 	defer t.recovered(func(err error) { t.fail(t.clock.Now(), nil, err) })
 
-	ctx, cancel := context.WithTimeout(context.Background(), t.callTimeout())
+	ctx, cancel := t.bounded(context.Background())
 	defer cancel()
 
 	t.board(c, nil)
 	t.exchange(ctx, c)
+}
+
+// bounded limits a call to callTimeout, unless nothing here passes by itself:
+// then the source ends it in time.
+func (t *Table) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.cfg.Inline || t.steps != nil {
+		return ctx, func() {}
+	}
+
+	return context.WithTimeout(ctx, t.callTimeout())
 }
 
 func (t *Table) callTimeout() time.Duration {
@@ -239,7 +244,7 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	}
 
 	e.saw(now, &a.Answer)
-	e.lead = leadLeast + rand.Int64N(leadSpread)
+	e.lead = leadLeast + e.rule.table.cfg.Random(leadSpread)
 	e.scatter(now, &a.Answer)
 
 	if a.Answer.Taken != 0 {
@@ -258,7 +263,7 @@ func (e *Entry) lost(now int64, transient bool) {
 	e.missed = true
 
 	if !transient {
-		e.downTo = now + jittered(keyBackoff)
+		e.downTo = now + e.rule.table.out.jittered(keyBackoff)
 	}
 
 	e.crash()

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -15,6 +14,7 @@ import (
 type outage struct {
 	until  atomic.Int64 // 0: all is well; else when the next probe may go out
 	streak atomic.Int64
+	random func(n int64) int64
 }
 
 const (
@@ -33,7 +33,7 @@ func (o *outage) ask(now int64) (down, probe bool) {
 		return false, false
 	}
 
-	return true, now >= until && o.until.CompareAndSwap(until, now+jittered(firstBackoff))
+	return true, now >= until && o.until.CompareAndSwap(until, now+o.jittered(firstBackoff))
 }
 
 func (o *outage) down(_ int64) bool { return o.until.Load() != 0 }
@@ -41,7 +41,7 @@ func (o *outage) down(_ int64) bool { return o.until.Load() != 0 }
 // fail notes a failed call, and reports whether it began an outage. atLeast is the shortest pause, µs.
 func (o *outage) fail(now, atLeast int64) (began bool) {
 	n := o.streak.Add(1)
-	pause := jittered(min(maxBackoff, firstBackoff<<min(n-1, int64(8))))
+	pause := o.jittered(min(maxBackoff, firstBackoff<<min(n-1, int64(8))))
 
 	return o.until.Swap(now+max(atLeast, pause)) == 0
 }
@@ -54,14 +54,14 @@ func (o *outage) succeed() (ended bool) {
 }
 
 // jittered returns half to one and a half times d.
-func jittered(d int64) int64 { return d/2 + rand.Int64N(d+1) }
+func (o *outage) jittered(d int64) int64 { return d/2 + o.random(d+1) }
 
 // scatter spreads the holders that take the same tokens one by one, so that none
 // of them is always first; under the lock. They are spread little, so that a small
 // bucket does not stay full for long, and let those go ahead that got none of
 // late. Alone, a holder asks at the token's very time; those that lease come in turns.
 func (e *Entry) scatter(now int64, a *ledger.Answer) {
-	live := e.rule.table.live.Load()
+	live, random := e.rule.table.live.Load(), e.rule.table.cfg.Random
 	if a.AskAgain <= 0 || live < 2 || a.Holders > 1 {
 		return
 	}
@@ -69,7 +69,7 @@ func (e *Entry) scatter(now int64, a *ledger.Answer) {
 	b := a.Terms.Bucket
 	token := b.P / b.Q
 	most := min(scatterMost, a.AskAgain/4, token*b.Burst/scatterPart)
-	d := rand.Int64N(most + 1)
+	d := random(most + 1)
 
 	// Half-way to the token after: the others have had theirs by then, and one
 	// that nobody wanted waits in the bucket, if there is room in it.

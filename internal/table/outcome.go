@@ -55,6 +55,10 @@ type Charge struct {
 	end   int64 // when it stops to count, on the holder's clock
 }
 
+// Taken reports whether the store took the tokens for this very request, when it
+// answered the ask that the request waited for. Otherwise they were spent by the decision.
+func (c Charge) Taken() bool { return c.epoch == storeEpoch }
+
 // None reports whether nothing was charged.
 func (c Charge) None() bool { return c.entry == nil }
 

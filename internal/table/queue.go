@@ -46,9 +46,12 @@ func (t *Table) enqueue(e *Entry, urgent bool) {
 		t.queue.mu.Unlock()
 	}
 
-	if urgent {
+	switch {
+	case t.steps != nil:
+		t.steps.due(urgent)
+	case urgent:
 		signal(t.queue.urgent)
-	} else {
+	default:
 		signal(t.queue.refill)
 	}
 }
@@ -111,11 +114,17 @@ func (t *Table) flushBeat() {
 		return // enough is under way
 	}
 
-	t.queue.calls.Go(func() {
+	fly := func() {
 		defer func() { <-t.queue.slots }()
 
 		t.beat()
-	})
+	}
+
+	if t.steps != nil {
+		fly()
+	} else {
+		t.queue.calls.Go(fly)
+	}
 }
 
 func (t *Table) turnWheel() {
@@ -133,6 +142,18 @@ func (t *Table) recovered(then func(err error)) {
 	}
 }
 
+// chunk takes the entries of one call out of the queue.
+func (q *queue) chunk() []*Entry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	n := min(len(q.entries), maxBatch)
+	chunk := append([]*Entry(nil), q.entries[:n]...)
+	q.entries = append(q.entries[:0], q.entries[n:]...)
+
+	return chunk
+}
+
 // flush sends what is queued, as many calls as there are slots for.
 func (t *Table) flush() {
 	for {
@@ -142,13 +163,8 @@ func (t *Table) flush() {
 			return // a call that ends flushes again
 		}
 
-		t.queue.mu.Lock()
-		n := min(len(t.queue.entries), maxBatch)
-		chunk := append([]*Entry(nil), t.queue.entries[:n]...)
-		t.queue.entries = append(t.queue.entries[:0], t.queue.entries[n:]...)
-		t.queue.mu.Unlock()
-
-		if n == 0 {
+		chunk := t.queue.chunk()
+		if len(chunk) == 0 {
 			<-t.queue.slots
 
 			return

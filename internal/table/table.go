@@ -43,6 +43,9 @@ type Config struct {
 	Live   int64
 	OnLive func(live int64)
 
+	// Random draws a number from 0 to n - 1, for jitter; rand.Int64N.
+	Random func(n int64) int64
+
 	// Inline makes the requests themselves call the source, which suits one
 	// that is in this process.
 	Inline bool
@@ -71,6 +74,7 @@ type Table struct {
 
 	out    outage
 	queue  queue
+	steps  *Stepped // what drives this table by hand; nil for most
 	wheel  wheel
 	counts counts
 	keys   atomic.Int64
@@ -112,10 +116,15 @@ func New(source Source, cfg Config) *Table {
 		deadline: cfg.Deadline.Microseconds(), rules: map[string]*Rule{},
 		holder: cfg.Holder,
 	}
+	if cfg.Random == nil {
+		t.cfg.Random = rand.Int64N
+	}
+
 	for t.holder == 0 {
 		t.holder = rand.Uint64()
 	}
 
+	t.out.random = t.cfg.Random
 	t.live.Store(max(1, cfg.Live))
 	t.running.Store(&running{set: &rule.Set{}})
 	t.queue.init()

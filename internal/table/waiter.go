@@ -75,6 +75,10 @@ func (t *Table) await(ctx context.Context, e *Entry, w *waiter, until int64) fat
 	default:
 	}
 
+	if t.steps != nil {
+		return t.steps.await(e, w, until)
+	}
+
 	timer := time.NewTimer(time.Duration(until-t.clock.Now()) * time.Microsecond)
 	defer timer.Stop()
 
