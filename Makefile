@@ -18,6 +18,8 @@ RACE := $(if $(wildcard *_test.go),.) \
 TESTFLAGS ?=
 # How often bench-packages runs each benchmark.
 BENCHCOUNT ?= 6
+# The tables that bench measures, such as TABLES=hot,http; all of them if empty.
+TABLES ?=
 
 # Pure Go, so that every target cross-compiles from any machine.
 CROSS := darwin/arm64 darwin/amd64 linux/arm64
@@ -74,7 +76,7 @@ tidy-check: ## Check that go.mod names what the code imports
 	cd bench && $(GO) mod tidy -diff
 
 bench: ## Measure beside other limiters, and write docs/benchmarks.md
-	cd bench && $(GO) run .
+	cd bench && $(GO) run . -tables "$(TABLES)"
 
 bench-packages: ## Run the benchmarks of all packages, each BENCHCOUNT times
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...

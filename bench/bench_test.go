@@ -3,16 +3,19 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// Benchmark runs every entrant of every contest, on as many processors as -cpu says.
+// Benchmark runs every entrant of every timed contest, on as many processors as -cpu says.
 func Benchmark(b *testing.B) {
 	for _, c := range contests() {
 		for _, e := range c.entrants {
+			if e.open == nil {
+				continue
+			}
+
 			b.Run(c.title+"/"+e.name, func(b *testing.B) {
 				o, err := e.open()
 				if err != nil {
@@ -94,9 +97,9 @@ func TestMiddlewaresLimit(t *testing.T) {
 					t.Errorf("%s: request %d of key %s got %d, want %d", m.name, i+1, key, out.Code, want)
 				}
 
-				for _, field := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
-					if m.side != floor && out.Header().Get(field) == "" {
-						t.Errorf("%s: no %s", m.name, field)
+				for _, field := range []string{"Limit", "Remaining", "Reset"} {
+					if m.side != floor && out.Header().Get("X-RateLimit-"+field) == "" && out.Header().Get("RateLimit-"+field) == "" {
+						t.Errorf("%s: no X-RateLimit-%s nor RateLimit-%s", m.name, field, field)
 					}
 				}
 			}
@@ -112,19 +115,19 @@ func TestReportQuotesMediansAndRatios(t *testing.T) {
 	t.Parallel()
 
 	r := result{
-		contest: contest{title: "T", about: "A.", cpus: []int{1}, goal: 0.5},
+		contest: contest{title: "T", about: "A.", columns: []string{"ns, 1 processor"}, allocs: true, goal: 0.5},
 		rows: []row{
-			{entrant: entrant{name: "we", side: ours}, nanos: [][]float64{{10, 30, 20}}},
-			{entrant: entrant{name: "fast", side: peer}, nanos: [][]float64{{40, 40, 20}}, allocs: 2},
-			{entrant: entrant{name: "slow", side: peer}, nanos: [][]float64{{90, 90, 90}}},
-			{entrant: entrant{name: "none", side: floor}, nanos: [][]float64{{1, 2, 3}}},
+			{entrant: entrant{name: "we", side: ours}, values: [][]float64{{10, 30, 20}}},
+			{entrant: entrant{name: "fast", side: peer}, values: [][]float64{{40, 40, 20}}, allocs: 2},
+			{entrant: entrant{name: "slow", side: peer}, values: [][]float64{{90, 90, 90}}},
+			{entrant: entrant{name: "none", side: floor}, values: [][]float64{{1, 2, 3}}},
 		},
 	}
 
-	got := render([]result{r}, machine{processor: "P", cpus: 2, load: "0.10", loadAfter: "1.10", date: "2026-01-02"}, 3)
+	got := sections([]result{r}, machine{processor: "P", cpus: 2, load: "0.10", loadAfter: "1.10", date: "2026-01-02"}, 3)["T"]
 	for _, want := range []string{
-		"2026-01-02", "3 rounds", "(P)", "load average 0.10 before the first round and 1.10 after",
-		"| **we** | 20 | 0 |", "| fast | 40 | 2 |", "| slow | 90 | 0 |", "| none | 2.0 | 0 |",
+		"2026-01-02", "3 rounds", "(P)", "load average 0.10 before all tables and 1.10 after",
+		"| **we** | 20 | 0 |", "| fast | 40 | 2 |", "| slow | 90 | 0 |", "| none | 2.00 | 0 |",
 		// Round by round 0.25, 0.75 and 1, and not 20 of 40.
 		"1 processor, fast: we **0.75**",
 	} {
@@ -134,32 +137,49 @@ func TestReportQuotesMediansAndRatios(t *testing.T) {
 	}
 }
 
-func TestReplaceKeepsTheRestOfThePage(t *testing.T) {
+// Measuring one table must not lose the others, nor what people wrote around them.
+func TestPageKeepsWhatWasNotMeasured(t *testing.T) {
 	t.Parallel()
 
-	page := filepath.Join(t.TempDir(), "page.md")
+	titles := []string{"A", "B", "C"}
+	old := "top\n" + begin + "\nwritten by an older version\n\n### B\n\nold b\n\n### A\n\nold a\n\n### Gone\n\nold\n\n" + end + "bottom\n"
 
-	for _, c := range []struct{ old, want string }{
-		{"a\n" + begin + "old\n" + end + "z\n", "a\n" + begin + "new\n" + end + "z\n"},
-		{"a\n" + begin + "no end\n", ""},
-		{"no lines\n", ""},
+	got, err := page(old, titles, map[string]string{"B": "new b\n", "C": "new c\n"})
+	if want := "top\n" + begin + "\n### A\n\nold a\n\n### B\n\nnew b\n\n### C\n\nnew c\n\n" + end + "bottom\n"; err != nil || got != want {
+		t.Errorf("the page became %q, %v; want %q", got, err, want)
+	}
+
+	again, err := page(got, titles, map[string]string{"B": "new b\n", "C": "new c\n"})
+	if err != nil || again != got {
+		t.Errorf("written twice the page became %q, %v", again, err)
+	}
+
+	for _, bad := range []string{"no lines\n", begin + "no end\n"} {
+		if _, err := page(bad, titles, nil); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestChooseTables(t *testing.T) {
+	t.Parallel()
+
+	all := []contest{
+		{name: "a", entrants: []entrant{{}}}, {name: "b", entrants: []entrant{{}}}, {name: "c", needs: "a c"},
+	}
+
+	for _, c := range []struct {
+		list string
+		want []string // nil for an error
+	}{
+		{"", []string{"a", "b"}},
+		{"b, a", []string{"b", "a"}},
+		{"d", nil},
+		{"c", nil},
 	} {
-		if err := os.WriteFile(page, []byte(c.old), 0o600); err != nil {
-			t.Fatal(err)
-		}
-
-		err := replace(page, "new\n")
-
-		text, readErr := os.ReadFile(page)
-		if readErr != nil {
-			t.Fatal(readErr)
-		}
-
-		switch {
-		case c.want == "" && (err == nil || string(text) != c.old):
-			t.Errorf("%q: became %q without an error", c.old, text)
-		case c.want != "" && (err != nil || string(text) != c.want):
-			t.Errorf("%q: became %q, %v", c.old, text, err)
+		got, err := choose(slices.Clone(all), c.list)
+		if (err != nil) != (c.want == nil) || err == nil && !slices.Equal(names(got), c.want) {
+			t.Errorf("%q: %v, %v; want %v", c.list, names(got), err, c.want)
 		}
 	}
 }

@@ -1,41 +1,50 @@
 package main
 
-import (
-	"testing"
-	"time"
-)
+import "time"
 
 // side says what an entrant is compared as.
 type side int
 
 const (
-	peer  side = iota // a limiter of another project
+	peer  side = iota // what ours is measured against: limiters of other projects, mostly
 	ours              // Leaseway
 	floor             // no limiter at all: what the least of one would cost
 )
 
-// entrant is one limiter in one contest.
+// entrant is one row of a contest's table.
 type entrant struct {
 	name string
 	side side
-	// open makes the limiter ready, outside of what is measured.
+	// measure fills one field of one round: that of the contest's column with this index.
+	measure func(column int) (sample, error)
+	// open is what a timed contest measures, outside of which it makes the limiter ready; nil in the others.
 	open func() (opened, error)
 }
 
-// opened is an entrant that is ready. Its bench may run many times; close ends what open began, and may be nil.
-type opened struct {
-	bench func(b *testing.B)
-	close func()
+// sample is one measurement, in the contest's unit.
+type sample struct {
+	value  float64
+	allocs int64 // a step; of timed contests alone
 }
 
-// contest is what entrants are measured at, beside each other.
+// contest is what entrants are measured at, beside each other: one table of the page.
 type contest struct {
+	name  string // for -tables
 	title string
 	about string
-	cpus  []int // GOMAXPROCS of each measurement
-	// goal is the part of the best peer's time that Leaseway means to need at most; 0 for none.
-	goal     float64
+	// columns are headings, unit included.
+	columns []string
+	// allocs adds a column of allocations.
+	allocs bool
+	// goal is the part of the best peer's value that Leaseway means to need at most; 0 for none.
+	goal float64
+	// against names that peer, in general; "" is the fastest other.
+	against string
+	// rounds bounds how often it is measured, if what it measures hardly varies; 0 is as often as the rest.
+	rounds int
+	// entrants is empty where something is missing, which needs names.
 	entrants []entrant
+	needs    string
 }
 
 // quota is a limit as every library can be told it.
@@ -50,42 +59,6 @@ func exhausted() quota { return quota{limit: 1, window: time.Hour} }
 
 func contests() []contest {
 	return []contest{
-		{
-			title: "One hot key", goal: 0.5, cpus: []int{1, 2},
-			about: "All requests name the same key, which is looked up each time. Nothing is refused.",
-			entrants: decisions(endless(), func(l limiter) func(*testing.B) {
-				return loop(func(int) bool { return l.take(hotKey) })
-			}),
-		},
-		{
-			title: "100,000 keys", goal: 0.5, cpus: []int{1, 2},
-			about: "Keys follow a Zipf distribution (exponent 1.1). All of them were seen before. Nothing is refused.",
-			entrants: decisions(endless(), func(l limiter) func(*testing.B) {
-				zipf := newTraffic() // of this entrant alone: a million strings in the heap would slow the other contests
-				zipf.visit(l)
-
-				return loop(func(i int) bool { return l.take(zipf.key(i)) })
-			}),
-		},
-		{
-			title: "Refusals", goal: 0.5, cpus: []int{1, 2},
-			about: "One key whose limit, 1 an hour, is used up: what a caller who runs wild costs.",
-			entrants: decisions(exhausted(), func(l limiter) func(*testing.B) {
-				l.take(hotKey)
-
-				return loop(func(int) bool { return !l.take(hotKey) })
-			}),
-		},
-		{
-			title: "net/http middleware", goal: 0.6, cpus: []int{1, 2},
-			about: "A handler that does nothing, behind each library's own middleware, with all the header fields that it knows. " +
-				"The key is in a header field of the request. Every response has a header map of its own, as in net/http.",
-			entrants: middlewares(),
-		},
-		{
-			title: "Matching rules", cpus: []int{1, 2},
-			about:    "`Decide` when two rules apply to a request: one to its path, one to everything. Both must agree.",
-			entrants: matching(),
-		},
+		hot(), manyKeys(), refusals(), middleware(), matching(), memory(), crowd(), grants(), storeCalls(),
 	}
 }

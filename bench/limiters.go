@@ -6,8 +6,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/didip/tollbooth/v7"
+	tollboothlimiter "github.com/didip/tollbooth/v7/limiter"
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
+	jujuratelimit "github.com/juju/ratelimit"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
@@ -32,16 +36,20 @@ type decider struct {
 	make func(q quota) (limiter, error)
 }
 
+const leasewayDecideName = "Leaseway, `Decide`"
+
 func deciders() []decider {
 	return []decider{
 		{"Leaseway, `Rule.Take`", ours, leasewayTake},
-		{"Leaseway, `Decide`", ours, leasewayDecide},
+		{leasewayDecideName, ours, leasewayDecide},
 		{"failsafe-go in a sync.Map", peer, failsafe},
 		{"sethvargo/go-limiter", peer, sethvargo},
 		{"x/time/rate in a sync.Map", peer, xTimeSyncMap},
 		{"x/time/rate in a map with a mutex", peer, xTimeMutex},
 		{"throttled", peer, throttledGCRA},
 		{"ulule/limiter", peer, ululeLimiter},
+		{"juju/ratelimit in a sync.Map", peer, juju},
+		{"tollbooth", peer, tollboothKeys},
 		{"no limiter: a counter in a sync.Map", floor, counter},
 	}
 }
@@ -201,6 +209,24 @@ func ululeLimiter(q quota) (limiter, error) {
 
 		return !c.Reached && err == nil
 	}}, nil
+}
+
+func juju(q quota) (limiter, error) {
+	perSecond := float64(q.limit) / q.window.Seconds()
+	of := byKey(func() *jujuratelimit.Bucket { return jujuratelimit.NewBucketWithRate(perSecond, int64(q.limit)) })
+
+	return limiter{take: func(key string) bool { return of(key).TakeAvailable(1) == 1 }}, nil
+}
+
+func newTollbooth(q quota) *tollboothlimiter.Limiter {
+	return tollboothlimiter.New(&tollboothlimiter.ExpirableOptions{DefaultExpirationTTL: time.Hour}).
+		SetMax(float64(q.limit) / q.window.Seconds()).SetBurst(q.limit)
+}
+
+func tollboothKeys(q quota) (limiter, error) {
+	l := newTollbooth(q)
+
+	return limiter{take: func(key string) bool { return tollbooth.LimitByKeys(l, []string{key}) == nil }}, nil
 }
 
 func counter(q quota) (limiter, error) {

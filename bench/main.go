@@ -1,9 +1,10 @@
 // Command bench measures Leaseway beside other rate limiters for Go, and
 // writes the tables of docs/benchmarks.md.
 //
-//	go run .            # a few minutes; make bench does the same
-//	go run . -out ""    # to the terminal
-//	go test -bench .    # the same measurements, one after the other
+//	go run .                    # some minutes; make bench does the same
+//	go run . -tables hot,http   # these tables only; -h lists them
+//	go run . -out ""            # to the terminal
+//	go test -bench .            # the timed ones, one after the other
 //
 // Both sides of each comparison run in one process, turn by turn, in several
 // rounds: what else the machine does then hits all of them alike. Each table
@@ -12,7 +13,7 @@
 //	contest ──▶ entrants, each opened for one measurement and closed again
 //	   │
 //	   ▼
-//	measure: rounds × processors × entrants ──▶ report: medians, ratios ──▶ docs/benchmarks.md
+//	measure: rounds × columns × entrants ──▶ report: medians, ratios ──▶ docs/benchmarks.md
 //
 // It is a module of its own, so that the other limiters stay out of the SDK's
 // dependencies.
@@ -23,6 +24,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -37,7 +40,9 @@ func main() {
 func run(args []string, stdout, progress io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 7, "how often each entrant is measured; the tables quote the median")
-	each := flags.Duration("benchtime", 300*time.Millisecond, "how long one measurement takes")
+	each := flags.Duration("benchtime", 200*time.Millisecond, "how long one timed measurement takes")
+	tables := flags.String("tables", "",
+		"which tables are measured, separated by commas: "+strings.Join(names(contests()), ", ")+"; all if empty")
 	out := flags.String("out", "../docs/benchmarks.md", `the page whose tables are replaced; "" prints them`)
 
 	if err := flags.Parse(args); err != nil {
@@ -48,6 +53,11 @@ func run(args []string, stdout, progress io.Writer) error {
 		return fmt.Errorf("-rounds %d: there must be one at least", *rounds)
 	}
 
+	chosen, err := choose(contests(), *tables)
+	if err != nil {
+		return err
+	}
+
 	testing.Init()
 
 	if err := flag.Set("test.benchtime", each.String()); err != nil {
@@ -56,19 +66,67 @@ func run(args []string, stdout, progress io.Writer) error {
 
 	m := thisMachine(time.Now())
 
-	results, err := measure(contests(), *rounds, progress)
+	results, err := measure(chosen, *rounds, progress)
 	if err != nil {
 		return err
 	}
 
 	m.loadAfter = loadAverage()
 
-	text := render(results, m, *rounds)
+	titles, fresh := titles(contests()), sections(results, m, *rounds)
 	if *out == "" {
-		_, err := io.WriteString(stdout, text)
+		_, err := io.WriteString(stdout, join(titles, nil, fresh))
 
 		return err
 	}
 
-	return replace(*out, text)
+	return rewrite(*out, titles, fresh)
+}
+
+// choose returns the contests that a list of names, separated by commas, is about; without any all that can be held.
+func choose(all []contest, list string) ([]contest, error) {
+	if list == "" {
+		return slices.DeleteFunc(all, func(c contest) bool {
+			if len(c.entrants) == 0 {
+				fmt.Fprintf(os.Stderr, "left out: %s (%s)\n", c.title, c.needs)
+			}
+
+			return len(c.entrants) == 0
+		}), nil
+	}
+
+	var chosen []contest
+
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(all, func(c contest) bool { return c.name == strings.TrimSpace(name) })
+		if i < 0 {
+			return nil, fmt.Errorf("-tables: there is no %q, only %s", name, strings.Join(names(all), ", "))
+		}
+
+		if len(all[i].entrants) == 0 {
+			return nil, fmt.Errorf("-tables: %s cannot be measured here: %s", name, all[i].needs)
+		}
+
+		chosen = append(chosen, all[i])
+	}
+
+	return chosen, nil
+}
+
+func names(all []contest) []string {
+	list := make([]string, len(all))
+	for i := range all {
+		list[i] = all[i].name
+	}
+
+	return list
+}
+
+func titles(all []contest) []string {
+	list := make([]string, len(all))
+	for i := range all {
+		list[i] = all[i].title
+	}
+
+	return list
 }

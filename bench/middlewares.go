@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/didip/tollbooth/v7"
 	"github.com/go-chi/httprate"
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/sethvargo/go-limiter/memorystore"
@@ -41,6 +42,7 @@ func wrappers() []wrapper {
 		{"throttled", peer, throttledMiddleware},
 		{"go-chi/httprate", peer, httprateMiddleware},
 		{"ulule/limiter", peer, ululeMiddleware},
+		{"tollbooth", peer, tollboothMiddleware},
 		{"x/time/rate in a sync.Map, fields by hand", peer, xTimeMiddleware},
 		{"no middleware", floor, func(quota) (wrap, func(), error) {
 			return func(next http.Handler) http.Handler { return next }, nil, nil
@@ -151,6 +153,12 @@ func ululeMiddleware(q quota) (wrap, func(), error) {
 	m := stdlib.NewMiddleware(newUlule(q), stdlib.WithKeyGetter(func(r *http.Request) string { return r.Header.Get(keyField) }))
 
 	return m.Handler, nil, nil
+}
+
+func tollboothMiddleware(q quota) (wrap, func(), error) {
+	l := newTollbooth(q).SetIgnoreURL(true).SetIPLookups([]string{"RemoteAddr"}).SetHeader(keyField, nil)
+
+	return func(next http.Handler) http.Handler { return tollbooth.LimitHandler(l, next) }, nil, nil
 }
 
 // xTimeMiddleware is what one writes around x/time/rate, which has no middleware.

@@ -50,41 +50,64 @@ func loadAverage() string {
 	return load
 }
 
-// render writes the tables, and above them what they were measured on.
-func render(results []result, m machine, rounds int) string {
-	var b strings.Builder
-
-	fmt.Fprintf(&b, "\nMeasured on %s by `make bench`: %d rounds, %s, %s/%s, %d processors (%s)", m.date, rounds,
-		runtime.Version(), runtime.GOOS, runtime.GOARCH, m.cpus, m.processor)
-
-	if m.load != "" {
-		fmt.Fprintf(&b, ", load average %s before the first round and %s after the last", m.load, m.loadAfter)
-	}
-
-	b.WriteString(".\n")
+// sections renders each result as a section of the page, by its heading.
+func sections(results []result, m machine, rounds int) map[string]string {
+	all := make(map[string]string, len(results))
 
 	for _, r := range results {
+		if c := &r.contest; c.rounds == 0 || c.rounds > rounds {
+			c.rounds = rounds
+		}
+
+		var b strings.Builder
+
 		r.render(&b)
+		fmt.Fprintf(&b, "\n%s; %s\n", m, count(r.contest.rounds, "round"))
+		all[r.contest.title] = b.String()
 	}
 
-	b.WriteByte('\n')
-
-	return b.String()
+	return all
 }
 
-func (r result) render(b *strings.Builder) {
-	fmt.Fprintf(b, "\n### %s\n\n%s\n\n|", r.contest.title, r.contest.about)
-
-	for _, n := range r.contest.cpus {
-		fmt.Fprintf(b, " | ns, %s", cpus(n))
+func (m machine) String() string {
+	text := fmt.Sprintf("Measured on %s: %s, %s/%s, %s (%s)", m.date, runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		count(m.cpus, "processor"), m.processor)
+	if m.load != "" {
+		text += fmt.Sprintf(", load average %s before all tables and %s after", m.load, m.loadAfter)
 	}
 
-	b.WriteString(" | allocations |\n|---|")
-	b.WriteString(strings.Repeat("---:|", len(r.contest.cpus)+1))
+	return text
+}
+
+func count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+
+	return fmt.Sprintf("%d %ss", n, of)
+}
+
+func (r *result) render(b *strings.Builder) {
+	fmt.Fprintf(b, "%s\n\n|", r.contest.about)
+
+	for _, column := range r.contest.columns {
+		fmt.Fprintf(b, " | %s", column)
+	}
+
+	extra := 0
+	if r.contest.allocs {
+		b.WriteString(" | allocations")
+
+		extra = 1
+	}
+
+	b.WriteString(" |\n|---|")
+	b.WriteString(strings.Repeat("---:|", len(r.contest.columns)+extra))
 	b.WriteByte('\n')
 
 	for j := range r.rows {
 		row := &r.rows[j]
+
 		name := row.entrant.name
 		if row.entrant.side == ours {
 			name = "**" + name + "**"
@@ -92,19 +115,32 @@ func (r result) render(b *strings.Builder) {
 
 		fmt.Fprintf(b, "| %s |", name)
 
-		for i := range r.contest.cpus {
+		for i := range r.contest.columns {
 			fmt.Fprintf(b, " %.*f |", decimals(row.median(i)), row.median(i))
 		}
 
-		fmt.Fprintf(b, " %d |\n", row.allocs)
+		if r.contest.allocs {
+			fmt.Fprintf(b, " %d |", row.allocs)
+		}
+
+		b.WriteByte('\n')
 	}
 
-	r.compare(b)
+	if r.contest.goal > 0 {
+		r.compare(b)
+	}
 }
 
 // compare says how each of ours stands against the best of the others.
-func (r result) compare(b *strings.Builder) {
-	for i, n := range r.contest.cpus {
+func (r *result) compare(b *strings.Builder) {
+	against := r.contest.against
+	if against == "" {
+		against = "the fastest other"
+	}
+
+	fmt.Fprintf(b, "\nIn parts of %s, of which %.1f is the goal:\n\n", against, r.contest.goal)
+
+	for i, column := range r.contest.columns {
 		best, ok := r.best(i)
 		if !ok {
 			return
@@ -118,47 +154,79 @@ func (r result) compare(b *strings.Builder) {
 			}
 		}
 
-		if i == 0 {
-			fmt.Fprintf(b, "\nIn parts of the fastest other, of which %.1f is the goal:\n\n", r.contest.goal)
-		}
-
-		fmt.Fprintf(b, "- %s, %s: %s\n", cpus(n), best.entrant.name, strings.Join(parts, "; "))
+		_, of, _ := strings.Cut(column, ", ")
+		fmt.Fprintf(b, "- %s, %s: %s\n", of, best.entrant.name, strings.Join(parts, "; "))
 	}
-}
-
-func cpus(n int) string {
-	if n == 1 {
-		return "1 processor"
-	}
-
-	return fmt.Sprintf("%d processors", n)
 }
 
 // decimals keeps three digits, as many as repeat.
-func decimals(nanos float64) int {
-	if nanos < 10 {
+func decimals(value float64) int {
+	switch {
+	case value < 3:
+		return 2
+	case value < 10:
 		return 1
+	default:
+		return 0
 	}
-
-	return 0
 }
 
-// replace puts text between the two lines of the page.
-func replace(page, text string) error {
-	old, err := os.ReadFile(page) //nolint:gosec // the page is the user's to name
+// page puts new sections in the place of those that the text between the two lines of a page has, in the order of titles.
+// Sections that were not measured this time stay, and say themselves when they were.
+func page(old string, titles []string, fresh map[string]string) (string, error) {
+	head, rest, ok := strings.Cut(old, begin)
+	if !ok {
+		return "", fmt.Errorf("it has no line %q to write the tables behind", strings.TrimSpace(begin))
+	}
+
+	measured, tail, ok := strings.Cut(rest, end)
+	if !ok {
+		return "", fmt.Errorf("it has no line %q to write the tables before", strings.TrimSpace(end))
+	}
+
+	kept := map[string]string{}
+
+	for _, section := range strings.Split(measured, heading)[1:] {
+		title, body, _ := strings.Cut(section, "\n")
+		kept[title] = strings.Trim(body, "\n") + "\n"
+	}
+
+	return head + begin + join(titles, kept, fresh) + end + tail, nil
+}
+
+const heading = "\n### "
+
+// join writes the sections in order, the first of all that has one.
+func join(titles []string, kept, fresh map[string]string) string {
+	var b strings.Builder
+
+	for _, title := range titles {
+		body, ok := fresh[title]
+		if !ok {
+			body, ok = kept[title]
+		}
+
+		if ok {
+			b.WriteString(heading + title + "\n\n" + body)
+		}
+	}
+
+	b.WriteByte('\n')
+
+	return b.String()
+}
+
+// rewrite brings a page up to date.
+func rewrite(path string, titles []string, fresh map[string]string) error {
+	old, err := os.ReadFile(path) //nolint:gosec // the page is the user's to name
 	if err != nil {
 		return err
 	}
 
-	head, rest, ok := strings.Cut(string(old), begin)
-	if !ok {
-		return fmt.Errorf("%s has no line %q to write the tables behind", page, strings.TrimSpace(begin))
+	text, err := page(string(old), titles, fresh)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 
-	_, tail, ok := strings.Cut(rest, end)
-	if !ok {
-		return fmt.Errorf("%s has no line %q to write the tables before", page, strings.TrimSpace(end))
-	}
-
-	return os.WriteFile(page, []byte(head+begin+text+end+tail), 0o644) //nolint:gosec // a page that everyone may read
+	return os.WriteFile(path, []byte(text), 0o644) //nolint:gosec // a page that everyone may read
 }

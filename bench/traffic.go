@@ -59,8 +59,8 @@ func loop(step func(i int) bool) func(*testing.B) {
 	}
 }
 
-// matching enters Decide under rule sets of which two rules always match.
-func matching() []entrant {
+// ruleSets enters Decide under rule sets of which two rules always match.
+func ruleSets() []entrant {
 	sizes := []int{2, 10, 1_000}
 	all := make([]entrant, len(sizes))
 

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+)
+
+// storeCalls measures a limiter that asks its store about each request.
+func storeCalls() contest {
+	return timed(contest{
+		name: "redis", title: "A store call for each request",
+		about: "One hot key in one Redis beside the process, whose limit holds over a fleet as Leaseway's does. " +
+			"What is measured is the time of one call; that it works in Redis meanwhile comes on top.",
+		entrants: redisEntrants(), needs: "there is no redis-server on the PATH",
+	})
+}
+
+// redisEntrants is empty where there is no redis-server.
+func redisEntrants() []entrant {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return nil
+	}
+
+	return []entrant{
+		timedDecider(decider{"Leaseway, `Rule.Take`", ours, leasewayTake}),
+		timedDecider(decider{"redis_rate, one Redis", peer, redisRate}),
+	}
+}
+
+func timedDecider(d decider) entrant {
+	return entrant{name: d.name, side: d.side, open: func() (opened, error) {
+		l, err := d.make(endless())
+
+		return opened{bench: loop(func(int) bool { return l.take(hotKey) }), close: l.close}, err
+	}}
+}
+
+func redisRate(q quota) (limiter, error) {
+	ctx := context.Background()
+
+	client, stop, err := startRedis(ctx)
+	if err != nil {
+		return limiter{}, err
+	}
+
+	l := redis_rate.NewLimiter(client)
+	limit := redis_rate.Limit{Rate: q.limit, Burst: q.limit, Period: q.window}
+
+	return limiter{take: func(key string) bool {
+		r, err := l.Allow(ctx, key, limit)
+
+		return err == nil && r.Allowed == 1
+	}, close: stop}, nil
+}
+
+// startRedis starts a server of its own that keeps nothing, on a free port of this machine.
+func startRedis(ctx context.Context) (client *redis.Client, stop func(), err error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	server := exec.CommandContext(ctx, "redis-server", //nolint:gosec // the port is a number
+		"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	if err := server.Start(); err != nil {
+		return nil, nil, err
+	}
+
+	client = redis.NewClient(&redis.Options{Addr: net.JoinHostPort("127.0.0.1", port)})
+	stop = func() {
+		_ = client.Close()
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	}
+
+	for range 500 { // 5 s
+		if client.Ping(ctx).Err() == nil {
+			return client, stop, nil
+		}
+
+		<-time.After(10 * time.Millisecond)
+	}
+
+	stop()
+
+	return nil, nil, fmt.Errorf("redis-server does not answer on port %s", port)
+}
+
+func freePort(ctx context.Context) (string, error) {
+	var config net.ListenConfig
+
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return "", errors.New("a TCP listener has no TCP address")
+	}
+
+	return strconv.Itoa(address.Port), listener.Close()
+}
