@@ -59,17 +59,17 @@ func floors() map[string]place {
 			"rule", "internal/holder", "internal/ledger", "internal/rate",
 		}},
 
-		"internal/table":           {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate"}},
+		"internal/table":           {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots"}},
 		"internal/coordinator":     {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},
 		"internal/rpc":             {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},
 		"internal/store":           {engine, []string{"internal/ledger", "internal/rate"}},
-		"internal/store/memory":    {engine, []string{"internal/store", "internal/ledger", "internal/rate"}},
-		"internal/store/storetest": {engine, []string{"internal/store", "internal/ledger", "internal/rate"}},
+		"internal/store/memory":    {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
+		"internal/store/storetest": {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 
 		"rule":              {pure, []string{"internal/rate"}},
 		"internal/rulespec": {pure, nil},
 		"internal/holder":   {pure, []string{"internal/ledger", "internal/rate"}},
-		"internal/ledger":   {pure, []string{"internal/rate"}},
+		"internal/ledger":   {pure, []string{"internal/rate", "internal/slots"}},
 		"internal/slots":    {pure, nil},
 		"internal/rate":     {pure, nil},
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/slots"
 )
 
 // What follows is where the algorithms differ: a bucket has a level that
@@ -27,6 +28,12 @@ func (s *State) adopt(terms Terms) (stale bool) {
 		s.roll()
 		used := min(old.Bucket.Burst-s.Avail(), terms.Bucket.Burst)
 		s.TAT, s.Window, s.Log, s.Old, s.Ahead = rate.Time{}, rate.Window{}, nil, nil, Ahead{}
+		s.Slots = slots.State{}
+
+		if terms.Algorithm == rate.Concurrency {
+			s.Leases = s.Leases[:0] // tokens are no slots
+		}
+
 		s.Terms = terms
 		s.roll()
 		s.consume(used)
@@ -94,6 +101,8 @@ func (s *State) Avail() int64 {
 		return s.Terms.sliding().Avail(s.Window, s.Now-s.Window.Start)
 	case rate.SlidingLog:
 		return max(0, s.Terms.Bucket.Burst-s.Terms.log().Used(s.Log))
+	case rate.Concurrency:
+		return max(0, s.Terms.Bucket.Burst-s.Slots.Total())
 	case rate.TokenBucket, rate.LeakyBucket:
 	}
 
@@ -117,6 +126,8 @@ func (s *State) Wait(n int64) int64 {
 		return s.Terms.sliding().Wait(s.Window, s.Now-s.Window.Start, n)
 	case rate.SlidingLog:
 		return s.Terms.log().Wait(s.Log, s.Now, n)
+	case rate.Concurrency:
+		return -1 // nobody knows when something finishes
 	case rate.TokenBucket, rate.LeakyBucket:
 	}
 
@@ -132,6 +143,7 @@ func (s *State) consume(n int64) {
 		if n > 0 {
 			s.Log = s.Terms.log().Add(s.Log, s.Now, n)
 		}
+	case s.Terms.Algorithm == rate.Concurrency: // who had nothing in flight has nothing now
 	default:
 		s.Window.Used += n
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/slots"
 )
 
 // What follows is for stores, which keep many ledgers and forget those that say nothing.
@@ -15,6 +16,10 @@ import (
 func (s *State) Begin(terms Terms, loss int64) {
 	*s = State{Terms: terms, Now: loss, Leases: s.Leases[:0]}
 	s.roll()
+
+	if terms.Algorithm == rate.Concurrency {
+		s.Slots.Closed = loss + terms.TTL + slots.Guard
+	}
 
 	used := terms.Bucket.Burst
 	if terms.Algorithm.Windowed() {
@@ -33,6 +38,7 @@ func (s *State) Expire(now int64) {
 	s.observe(now)
 	s.forfeit()
 	s.roll()
+	s.Slots.Expire(now)
 }
 
 // Idle reports whether at now the ledger says no more than a missing one would:
@@ -54,6 +60,8 @@ func (s *State) Clear() int64 {
 		return s.Window.Start + s.Terms.sliding().Clear(s.Window, 0)
 	case rate.SlidingLog:
 		return s.Now + s.Terms.log().Clear(s.Log, s.Now)
+	case rate.Concurrency:
+		return s.Slots.Ends()
 	case rate.TokenBucket, rate.LeakyBucket:
 	}
 

@@ -23,6 +23,7 @@ import (
 	"slices"
 
 	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/slots"
 )
 
 // Guard is added to a lease's TTL on the ledger's side, so that the holder,
@@ -43,6 +44,7 @@ type State struct {
 	Leases []Lease          // live ones, in no order; in a window only those of the present one
 	Old    []Lease          // of a sliding window: those of the one before, until their final S is told
 	Ahead  Ahead            // of a fixed window: what is leased of the next one
+	Slots  slots.State      // of what is in flight: who has how many
 
 	others int64 // O without the lease that Apply works on, which no step of it changes
 }
@@ -72,6 +74,11 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	s.observe(now)
 	s.forfeit() // under the terms that the leases were charged with
 	stale := s.adopt(terms)
+
+	if ask.Slots || s.Terms.Algorithm == rate.Concurrency {
+		return s.inFlight(ask, stale)
+	}
+
 	s.roll()
 	s.final(ask)
 
@@ -159,6 +166,8 @@ func (s *State) observe(now int64) {
 			s.Leases[i].Exp += back
 			s.Leases[i].Due = 0
 		}
+
+		s.Slots.Shift(back)
 	}
 
 	s.Now = now

@@ -82,6 +82,8 @@ type Ask struct {
 	EndedSpent int64   // its final S: the rest was not spent
 	Ahead      bool    // it is about the next window: RaiseTo tokens of it, and nothing else
 	Keep       bool    // keep the lease's record although nothing is left on it
+	Slots      bool    // it is about slots: Spent of them are in flight now, Needs wait for some, RaiseTo are wanted in all
+	Name       uint64  // hash of the holder's configured name, 0 for none; it does not travel
 }
 
 // unspent is what the ask leaves of g granted tokens.

@@ -15,6 +15,8 @@ const (
 	SlidingLog
 	// LeakyBucket lets one token out each T, and delays what comes faster.
 	LeakyBucket
+	// Concurrency bounds what is in flight, not what comes in a time: see package slots.
+	Concurrency
 )
 
 // Leases reports whether tokens can be handed out in advance; otherwise each

@@ -146,7 +146,7 @@ func inBounds(key *ledger.KeyAnswer, takes int) bool {
 	terms := b.P >= 1 && b.P <= rate.MaxProduct && b.Q >= 1 && b.Q <= rate.MaxLimit &&
 		b.Burst >= 1 && b.Burst <= rate.MaxProduct/b.P &&
 		a.Terms.TTL >= 1 && a.Terms.TTL <= maxTTL && a.Terms.Version <= maxNumber &&
-		a.Terms.Algorithm <= rate.LeakyBucket && within(0, maxSpan, a.Terms.Length) &&
+		a.Terms.Algorithm <= rate.Concurrency && within(0, maxSpan, a.Terms.Length) &&
 		within(0, maxSpan, a.Terms.Calendar.Start, a.Terms.Calendar.End, a.Terms.Calendar.Next)
 
 	return terms && a.Lease <= maxNumber && (takes >= ledger.MaxTakes || a.Taken>>takes == 0) &&

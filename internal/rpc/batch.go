@@ -24,7 +24,7 @@ func encodeBatch(batch *ledger.Batch) *leasewayv1.AcquireRequest {
 		to.Debt, to.DebtAcked = from.Ask.Debt, from.Ask.DebtAcked
 		to.Takes, to.RaiseTo, to.Keep = from.Ask.Takes, from.Ask.RaiseTo, from.Ask.Keep
 		to.Needs, to.Ended, to.EndedSpent = from.Ask.Needs, from.Ask.Ended, from.Ask.EndedSpent
-		to.Ahead, to.LagFrac = from.Ask.Ahead, from.Ask.LagFrac
+		to.Ahead, to.LagFrac, to.Slots = from.Ask.Ahead, from.Ask.LagFrac, from.Ask.Slots
 		req.Asks[i] = to
 	}
 
@@ -58,6 +58,7 @@ func decodeBatch(req *leasewayv1.AcquireRequest) (*ledger.Batch, *fault) {
 			Debt: from.GetDebt(), DebtAcked: from.GetDebtAcked(),
 			Takes: from.GetTakes(), Needs: from.GetNeeds(), RaiseTo: from.GetRaiseTo(), Keep: from.GetKeep(),
 			Ended: from.GetEnded(), EndedSpent: from.GetEndedSpent(), Ahead: from.GetAhead(), LagFrac: from.GetLagFrac(),
+			Slots: from.GetSlots(),
 		}}
 	}
 

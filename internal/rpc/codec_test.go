@@ -41,6 +41,7 @@ func genBatch(t *rapid.T) *ledger.Batch {
 			Holder: batch.Holder, Seq: batch.Seq, Lease: rapid.Uint64().Draw(t, "lease"),
 			Spent: number.Draw(t, "spent"), Lag: number.Draw(t, "lag"), Debt: number.Draw(t, "debt"),
 			DebtAcked: number.Draw(t, "acked"), RaiseTo: number.Draw(t, "raiseTo"), Keep: rapid.Bool().Draw(t, "keep"),
+			Slots: rapid.Bool().Draw(t, "slots"),
 		}
 		if takes := rapid.SliceOfN(number, 0, 4).Draw(t, "takes"); len(takes) > 0 {
 			ask.Takes = takes
@@ -93,8 +94,9 @@ func genAnswer(t *rapid.T, seq uint64, takes int) ledger.Answer {
 		Others: tokens.Draw(t, "others"), Holders: rapid.Int64Range(0, maxHolders).Draw(t, "holders"),
 		AskAgain: rapid.Int64Range(0, maxSpan).Draw(t, "askAgain"), Short: rapid.Bool().Draw(t, "short"),
 		Terms: ledger.Terms{
-			Bucket:  rate.Bucket{P: p, Q: q, Burst: rapid.Int64Range(1, rate.MaxProduct/p).Draw(t, "burst")},
-			Version: rapid.Uint64Range(0, 3).Draw(t, "version"), Revision: rapid.Uint64().Draw(t, "revision"),
+			Algorithm: rate.Algorithm(rapid.IntRange(0, int(rate.Concurrency)).Draw(t, "algorithm")),
+			Bucket:    rate.Bucket{P: p, Q: q, Burst: rapid.Int64Range(1, rate.MaxProduct/p).Draw(t, "burst")},
+			Version:   rapid.Uint64Range(0, 3).Draw(t, "version"), Revision: rapid.Uint64().Draw(t, "revision"),
 			TTL: rapid.Int64Range(1, maxTTL).Draw(t, "ttl"),
 		},
 	}

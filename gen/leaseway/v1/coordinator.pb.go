@@ -37,6 +37,9 @@ const (
 	Algorithm_ALGORITHM_SLIDING_LOG Algorithm = 3
 	// One token each period, and what comes faster is delayed.
 	Algorithm_ALGORITHM_LEAKY_BUCKET Algorithm = 4
+	// When requests end: burst is how many may be in flight. In a KeyAnswer granted
+	// and others are then slots, and nothing is said of levels and windows.
+	Algorithm_ALGORITHM_CONCURRENCY Algorithm = 5
 )
 
 // Enum value maps for Algorithm.
@@ -47,6 +50,7 @@ var (
 		2: "ALGORITHM_SLIDING_WINDOW",
 		3: "ALGORITHM_SLIDING_LOG",
 		4: "ALGORITHM_LEAKY_BUCKET",
+		5: "ALGORITHM_CONCURRENCY",
 	}
 	Algorithm_value = map[string]int32{
 		"ALGORITHM_UNSPECIFIED":    0,
@@ -54,6 +58,7 @@ var (
 		"ALGORITHM_SLIDING_WINDOW": 2,
 		"ALGORITHM_SLIDING_LOG":    3,
 		"ALGORITHM_LEAKY_BUCKET":   4,
+		"ALGORITHM_CONCURRENCY":    5,
 	}
 )
 
@@ -268,7 +273,12 @@ type KeyAsk struct {
 	// The ask is about the next window: raise_to tokens of it, and nothing else.
 	Ahead bool `protobuf:"varint,14,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	// How much later than lag_us tells the spending began, in 1/terms.tokens microseconds.
-	LagFrac       int64 `protobuf:"varint,15,opt,name=lag_frac,json=lagFrac,proto3" json:"lag_frac,omitempty"`
+	LagFrac int64 `protobuf:"varint,15,opt,name=lag_frac,json=lagFrac,proto3" json:"lag_frac,omitempty"`
+	// The ask is about slots of a rule that bounds what is in flight: spent are in
+	// flight now, needs are of requests that wait for theirs, raise_to is how many
+	// are wanted in all, those included. Slots above raise_to are given back. No
+	// field but rule and key matters besides.
+	Slots         bool `protobuf:"varint,16,opt,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -406,6 +416,13 @@ func (x *KeyAsk) GetLagFrac() int64 {
 		return x.LagFrac
 	}
 	return 0
+}
+
+func (x *KeyAsk) GetSlots() bool {
+	if x != nil {
+		return x.Slots
+	}
+	return false
 }
 
 // AcquireResponse carries the answer to a batch.
@@ -1173,7 +1190,7 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
 	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12'\n" +
-	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xe7\x02\n" +
+	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xfd\x02\n" +
 	"\x06KeyAsk\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1192,7 +1209,8 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\vended_spent\x18\r \x01(\x03R\n" +
 	"endedSpent\x12\x14\n" +
 	"\x05ahead\x18\x0e \x01(\bR\x05ahead\x12\x19\n" +
-	"\blag_frac\x18\x0f \x01(\x03R\alagFrac\"D\n" +
+	"\blag_frac\x18\x0f \x01(\x03R\alagFrac\x12\x14\n" +
+	"\x05slots\x18\x10 \x01(\bR\x05slots\"D\n" +
 	"\x0fAcquireResponse\x121\n" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"S\n" +
 	"\bEnvelope\x12\x12\n" +
@@ -1256,13 +1274,14 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"=\n" +
 	"\x05Rules\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x1a\n" +
-	"\bdocument\x18\x02 \x01(\fR\bdocument*\x97\x01\n" +
+	"\bdocument\x18\x02 \x01(\fR\bdocument*\xb2\x01\n" +
 	"\tAlgorithm\x12\x19\n" +
 	"\x15ALGORITHM_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ALGORITHM_FIXED_WINDOW\x10\x01\x12\x1c\n" +
 	"\x18ALGORITHM_SLIDING_WINDOW\x10\x02\x12\x19\n" +
 	"\x15ALGORITHM_SLIDING_LOG\x10\x03\x12\x1a\n" +
-	"\x16ALGORITHM_LEAKY_BUCKET\x10\x04*\x94\x01\n" +
+	"\x16ALGORITHM_LEAKY_BUCKET\x10\x04\x12\x19\n" +
+	"\x15ALGORITHM_CONCURRENCY\x10\x05*\x94\x01\n" +
 	"\aKeyCode\x12\x18\n" +
 	"\x14KEY_CODE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKEY_CODE_OK\x10\x01\x12\x19\n" +

@@ -31,7 +31,7 @@ const (
 // fits reports whether terms are such that their ledgers fit a record and their arithmetic is exact.
 func fits(terms ledger.Terms) error {
 	switch b := terms.Bucket; {
-	case terms.Algorithm > rate.LeakyBucket:
+	case terms.Algorithm > rate.Concurrency:
 		return fmt.Errorf("terms: there is no algorithm %d", terms.Algorithm)
 	case terms.Length < 0 || terms.Length > rate.MaxProduct:
 		return fmt.Errorf("terms: the window of %d µs is not within 0 and %d", terms.Length, int64(rate.MaxProduct))

@@ -20,7 +20,7 @@ type snapshotReader struct {
 	sum   uint32
 	table *crc32.Table
 	err   error
-	buf   [max(headerSize, leaseSize, termsSize, restSize)]byte
+	buf   [max(headerSize, leaseSize, termsSize, restSize, slotsSize)]byte
 	rest  []byte // of buf: what was read and not yet taken
 	terms []ledger.Terms
 	count int // entries read, for messages
@@ -80,7 +80,7 @@ func (r *snapshotReader) entry(s *Store) bool {
 	case r.err != nil:
 	case kind == entryTerms:
 		r.readTerms()
-	case kind == entryRest, kind == entryHeld:
+	case kind == entryRest, kind == entryHeld, kind == entrySlots:
 		r.readLedger(s, kind)
 	case kind == entryEnd:
 		return false
@@ -137,7 +137,14 @@ func (r *snapshotReader) readLedger(s *Store, kind byte) {
 		return
 	}
 
-	if kind == entryHeld {
+	switch slotted := state.Terms.Algorithm == rate.Concurrency; {
+	case slotted != (kind == entrySlots):
+		r.failf("entry %d of kind %d is not what its terms are about", r.count, kind)
+
+		return
+	case slotted:
+		r.readSlots(&state)
+	case kind == entryHeld:
 		r.read(8)
 		state.Window.Prev = r.i64()
 		r.readLeases(&state)

@@ -121,7 +121,7 @@ func (sh *shard) record(id keyID, s *ledger.State) record {
 
 	kept := *s
 	kept.Leases, kept.Log, kept.Old = slices.Clone(s.Leases), slices.Clone(s.Log), slices.Clone(s.Old)
-	kept.Ahead.Leases = slices.Clone(s.Ahead.Leases)
+	kept.Ahead.Leases, kept.Slots.Holdings = slices.Clone(s.Ahead.Leases), slices.Clone(s.Slots.Holdings)
 
 	return heldRecord(id, sh.held.add(&kept))
 }

@@ -22,6 +22,8 @@ import (
 //	  held    as rest, then used before, the number of leases (32), then for each
 //	          holder, id, granted, spent, debt, exp, seq, taken, version, then the number of
 //	          a log's entries (32), then for each its instant and tokens
+//	  slots   as rest, then until when the ledger is closed and the number of holdings (32), then
+//	          for each holder, name, slots, exp, seq, version and fate
 //	  end     nothing
 //	CRC-32C (32) of all before it
 const (
@@ -32,11 +34,13 @@ const (
 	entryTerms = 1
 	entryRest  = 2
 	entryHeld  = 3
+	entrySlots = 4
 
 	headerSize = len(snapshotMagic) + 4 + 5*8
 	termsSize  = 11 * 8
 	restSize   = 4*8 + 4
 	leaseSize  = 9 * 8
+	slotsSize  = 7 * 8
 
 	// maxLeases bounds the leases of one ledger in a snapshot, maxLog its log.
 	maxLeases = maxHolders
@@ -110,10 +114,13 @@ func (w *snapshotWriter) shard(sh *shard, now int64) {
 			sh.settle(i, now)
 		}
 
-		if r.held() {
-			w.held(r.id, sh.held.at(r.index()))
-		} else {
+		switch {
+		case !r.held():
 			w.ledger(entryRest, r.id, r.tat(), *sh.terms.at(r.ref()))
+		case sh.held.at(r.index()).Terms.Algorithm == rate.Concurrency:
+			w.slots(r.id, sh.held.at(r.index()))
+		default:
+			w.held(r.id, sh.held.at(r.index()))
 		}
 
 		w.flush()

@@ -71,6 +71,12 @@ func Run(t *testing.T, b Backend) {
 		{"a restart is kept once", keptOnce},
 		{"lost data counts as spent", lostIsSpent},
 		{"a loss is remembered", lossIsRemembered},
+		{"slots of a crashed holder come back", slotsOfACrash},
+		{"slots are no tokens", slotsBetweenRules},
+		{"slots of many are exact", manySlots},
+		{"slots stay over a restart", slotsOverARestart},
+		{"lost slots are waited for", slotsAfterALoss},
+		{"terms of no slots are refused", badSlots},
 	}
 
 	for _, test := range tests {

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/store"
 )
 
@@ -19,6 +20,7 @@ func likeLedger(r *rig) {
 		terms(r.T, 1, time.Second, 50*time.Millisecond),
 		terms(r.T, 7, time.Second, 200*time.Millisecond),
 		terms(r.T, 1000, 7*time.Second, 500*time.Millisecond),
+		inFlight(6, 3*time.Second),
 	}
 
 	run := uint64(0)
@@ -59,6 +61,8 @@ func likeLedger(r *rig) {
 					Takes:   rapid.SliceOfN(rapid.Int64Range(1, 3), 0, 3).Draw(t, "takes"),
 					RaiseTo: rapid.Int64Range(0, 9).Draw(t, "raiseTo"),
 					Keep:    rapid.Bool().Draw(t, "keep"),
+					Slots:   plan.Algorithm == rate.Concurrency,
+					Name:    uint64(rapid.IntRange(0, 2).Draw(t, "name")),
 				}}
 			}
 
