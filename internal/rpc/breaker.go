@@ -9,7 +9,8 @@ import (
 const (
 	// breakAfter is how many failures in a row open a breaker.
 	breakAfter = 3
-	// minBackoff and maxBackoff bound the time until the next probe, which doubles with each that fails.
+	// minBackoff and maxBackoff bound the time until the next probe, which doubles
+	// with each that fails; see crowd for fleets of more than some hundred.
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 500 * time.Millisecond
 )
@@ -25,6 +26,7 @@ const (
 // a backoff later, so no call has to be waited for.
 type breaker struct {
 	until   atomic.Int64 // ns: when the next probe may go; 0: closed
+	rest    atomic.Int64 // ns: until then the replica asked to be left alone, which is no failure
 	fails   atomic.Int64 // in a row, while closed
 	mu      sync.Mutex
 	backoff time.Duration // under mu
@@ -34,17 +36,19 @@ type breaker struct {
 func (b *breaker) open() bool { return b.until.Load() != 0 }
 
 // refuses reports whether a call at now would not be let through. It changes nothing.
-func (b *breaker) refuses(now time.Duration) bool { return int64(now) < b.until.Load() }
+func (b *breaker) refuses(now time.Duration) bool {
+	return int64(now) < max(b.until.Load(), b.rest.Load())
+}
 
 // enter asks to make a call at now. A probe is the one call that decides whether an open breaker closes.
 func (b *breaker) enter(now time.Duration) (ok, probe bool) {
 	until := b.until.Load()
-	if until == 0 {
-		return true, false
-	}
 
-	if int64(now) < until {
+	switch {
+	case int64(now) < max(until, b.rest.Load()):
 		return false, false
+	case until == 0:
+		return true, false
 	}
 
 	b.mu.Lock()
@@ -54,6 +58,26 @@ func (b *breaker) enter(now time.Duration) (ok, probe bool) {
 	won := b.until.CompareAndSwap(until, int64(now+b.backoff))
 
 	return won, won
+}
+
+// spare lets no call through until at.
+func (b *breaker) spare(at time.Duration) {
+	for {
+		rest := b.rest.Load()
+		if int64(at) <= rest || b.rest.CompareAndSwap(rest, int64(at)) {
+			return
+		}
+	}
+}
+
+// hasten lets the probe of an open breaker go at the instant at, if it would have to wait longer.
+func (b *breaker) hasten(at time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.until.Load() > int64(at) {
+		b.until.Store(max(1, int64(at)))
+	}
 }
 
 // succeed closes the breaker.
@@ -72,7 +96,7 @@ func (b *breaker) succeed() {
 
 // fail notes a failure, and reports whether it opened the breaker. A call that
 // was let through before the breaker opened does not lengthen the backoff: many end together.
-func (b *breaker) fail(now time.Duration, probe bool) (opened bool) {
+func (b *breaker) fail(now time.Duration, probe bool, p pauses) (opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
@@ -82,7 +106,7 @@ func (b *breaker) fail(now time.Duration, probe bool) (opened bool) {
 	}
 
 	b.fails.Store(0)
-	b.backoff = min(maxBackoff, max(minBackoff, 2*b.backoff))
+	b.backoff = min(p.longest, max(p.first, 2*b.backoff))
 	b.until.Store(max(1, int64(now+jittered(b.backoff))))
 
 	return !probe

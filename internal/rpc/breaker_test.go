@@ -7,6 +7,9 @@ import (
 
 const msec = time.Millisecond
 
+// few are the pauses of a small fleet.
+var few = (&crowd{}).pauses()
+
 // opened returns a breaker that three failures at 0 have opened, and when it lets a probe through.
 func opened(t *testing.T) (*breaker, time.Duration) {
 	t.Helper()
@@ -17,7 +20,7 @@ func opened(t *testing.T) (*breaker, time.Duration) {
 			t.Fatalf("closed, it let call %d through: %v, as a probe: %v", n, ok, probe)
 		}
 
-		if got := b.fail(0, false); got != (n == breakAfter-1) {
+		if got := b.fail(0, false, few); got != (n == breakAfter-1) {
 			t.Fatalf("failure %d opened it: %v", n, got)
 		}
 	}
@@ -59,8 +62,8 @@ func TestABreakerOpensAndLetsOneProbeThrough(t *testing.T) {
 func TestSuccessesBetweenFailuresKeepItClosed(t *testing.T) {
 	b := &breaker{}
 	for range 10 {
-		b.fail(0, false)
-		b.fail(0, false)
+		b.fail(0, false, few)
+		b.fail(0, false, few)
 		b.succeed()
 	}
 
@@ -74,7 +77,7 @@ func TestTheBackoffDoublesUpToItsBound(t *testing.T) {
 
 	for _, want := range []time.Duration{200 * msec, 400 * msec, maxBackoff, maxBackoff} {
 		ok, probe := b.enter(now)
-		if !ok || !probe || b.fail(now, probe) {
+		if !ok || !probe || b.fail(now, probe, few) {
 			t.Fatalf("at %v: let through %v as probe %v", now, ok, probe)
 		}
 
@@ -92,7 +95,7 @@ func TestLateFailuresDoNotLengthenTheBackoff(t *testing.T) {
 	b, due := opened(t)
 
 	for range 100 {
-		if b.fail(due, false) {
+		if b.fail(due, false, few) {
 			t.Error("opened twice")
 		}
 	}
@@ -123,5 +126,49 @@ func TestLinesAreRare(t *testing.T) {
 		if got := r.allow(start.Add(step.after)); got != step.want {
 			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
 		}
+	}
+}
+
+func TestAReplicaThatWantsRestIsNotBroken(t *testing.T) {
+	b := &breaker{}
+	b.spare(100 * msec)
+	b.spare(50 * msec) // the later one holds
+
+	if ok, _ := b.enter(99 * msec); ok || !b.refuses(99*msec) {
+		t.Error("a call went through before it was wanted")
+	}
+
+	if b.open() {
+		t.Error("it counts as broken")
+	}
+
+	if ok, probe := b.enter(100 * msec); !ok || probe {
+		t.Errorf("the call that was wanted went through: %v, as a probe: %v", ok, probe)
+	}
+}
+
+func TestASignOfLifeHastensTheProbe(t *testing.T) {
+	b, due := opened(t)
+	b.hasten(due + msec)
+
+	if b.refuses(due) {
+		t.Error("the probe has to wait longer than before")
+	}
+
+	b.hasten(10 * msec)
+
+	if ok, _ := b.enter(10*msec - 1); ok {
+		t.Error("a call went through before the probe was due")
+	}
+
+	if ok, probe := b.enter(10 * msec); !ok || !probe {
+		t.Error("the probe was not hastened")
+	}
+
+	b.succeed()
+	b.hasten(20 * msec)
+
+	if b.open() {
+		t.Error("a sign of life opened a breaker")
 	}
 }

@@ -57,6 +57,7 @@ type Client struct {
 	config   Config
 	trust    trust
 	replicas []*replica
+	crowd    crowd
 	started  time.Time
 
 	sticky  atomic.Int64  // index of the replica that is asked first
@@ -70,7 +71,8 @@ type Client struct {
 	closing  context.Context //nolint:containedctx // it is the client's life, which surveys end with
 	close    context.CancelFunc
 	mu       sync.Mutex // held to start a survey, or to end the last
-	surveys  sync.WaitGroup
+	// background is surveys, and what follows the connections.
+	background sync.WaitGroup
 }
 
 // Dial returns a Client of the coordinators at config.URLs. It connects in the
@@ -114,7 +116,7 @@ func Dial(config Config) (*Client, error) {
 
 		var r *replica
 		if err == nil {
-			r, err = dial(address, &c.config)
+			r, err = dial(address, &c.config, &c.crowd)
 		}
 
 		if err != nil {
@@ -129,6 +131,10 @@ func Dial(config Config) (*Client, error) {
 	// Each holder begins elsewhere, so that the coordinators share the holders.
 	c.sticky.Store(rand.Int64N(int64(len(c.replicas))))
 
+	for _, r := range c.replicas {
+		c.background.Go(func() { r.follow(c.closing, c.now) })
+	}
+
 	return c, nil
 }
 
@@ -137,7 +143,7 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.close()
 	c.mu.Unlock()
-	c.surveys.Wait()
+	c.background.Wait()
 
 	var err error
 	for _, r := range c.replicas {
@@ -273,6 +279,7 @@ func (c *Client) ask(ctx context.Context, call call) (*ledger.Answers, error) {
 	}
 
 	r.succeed()
+	c.crowd.live.Store(answers.Live)
 
 	if call.survey {
 		return answers, nil
@@ -288,6 +295,14 @@ func (c *Client) ask(ctx context.Context, call call) (*ledger.Answers, error) {
 
 // failed tells the replica of a try that brought nothing, if it is to blame.
 func (c *Client) failed(call call, err error) {
+	if after, said := comeBack(err); said {
+		// Spaced by the server, but for those whom it told the latest time that it tells.
+		call.replica.spare(c.now() + after + rand.N(after/4+1))
+		c.rarely("a coordinator has too many calls", call.replica, err)
+
+		return
+	}
+
 	if !blameless(err) {
 		call.replica.failed(c.now(), call.probe)
 		c.rarely("a coordinator did not answer as it should", call.replica, err)

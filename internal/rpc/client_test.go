@@ -278,7 +278,7 @@ func TestWhichStoreIsAccepted(t *testing.T) {
 	}
 
 	for range breakAfter {
-		a.fail(0, false)
+		a.fail(0, false, few)
 	}
 
 	if refusal := bind.accept(b, 3); refusal != nil {

@@ -81,8 +81,11 @@ func (h *coordinatorHandler) WatchRules(
 		return (&fault{"name", "has more than 256 bytes; send a shorter one"}).status()
 	}
 
-	h.watchers.Add(1)
 	defer h.watchers.Add(-1)
+
+	if h.watchers.Add(1) > maxWatchers {
+		return tooBusy("too many holders watch the rules here; watch another coordinator", maxComeBack)
+	}
 
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)

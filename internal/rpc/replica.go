@@ -26,6 +26,9 @@ const (
 	maxReconnect = 300 * time.Millisecond
 	connectTime  = time.Second
 
+	// helloSpread is the longest time from a new connection to the call that finds out whether it is of use, in a small fleet.
+	helloSpread = 100 * time.Millisecond
+
 	clientPingAfter   = 10 * time.Second
 	clientPingTimeout = 3 * time.Second
 )
@@ -34,6 +37,7 @@ const (
 type replica struct {
 	address
 	breaker
+	*crowd
 
 	conn *grpc.ClientConn
 	stub leasewayv1.CoordinatorServiceClient
@@ -43,7 +47,7 @@ type replica struct {
 }
 
 // dial prepares a replica and begins to connect; it does not wait.
-func dial(address address, config *Config) (*replica, error) {
+func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 	if !address.tls && !config.Insecure && !address.loopback() {
 		return nil, fmt.Errorf("%s is plaintext over a network "+
 			"(write grpcs:// and give the server a certificate, or allow it with leaseway.WithInsecure or --insecure)", address.url)
@@ -87,14 +91,33 @@ func dial(address address, config *Config) (*replica, error) {
 
 	conn.Connect()
 
-	return &replica{address: address, conn: conn, stub: leasewayv1.NewCoordinatorServiceClient(conn)}, nil
+	return &replica{address: address, crowd: crowd, conn: conn, stub: leasewayv1.NewCoordinatorServiceClient(conn)}, nil
 }
 
 // dead reports whether a call at now would fail without reaching the replica.
-// While an open breaker's connection is down there is nothing to probe: the
-// connection is made again in the background, at most a second after it can be.
+// While an open breaker's connection is down there is nothing to probe: follow
+// has it made again, and is told when it stands.
 func (r *replica) dead(now time.Duration) bool {
-	return r.refuses(now) || r.open() && r.conn.GetState() == connectivity.TransientFailure
+	return r.refuses(now) || r.open() && r.conn.GetState() != connectivity.Ready
+}
+
+// follow keeps the connection up until ctx ends. One that is made again is the
+// best sign that the replica is back: the breaker does not wait for its backoff
+// then, but a little, so that the holders of a fleet do not all call at once.
+func (r *replica) follow(ctx context.Context, now func() time.Duration) {
+	for state := r.conn.GetState(); ; state = r.conn.GetState() {
+		switch state {
+		case connectivity.Idle: // it broke, and would stay so until the next call
+			r.conn.Connect()
+		case connectivity.Ready:
+			r.hasten(now() + r.arrive(helloSpread))
+		case connectivity.Connecting, connectivity.TransientFailure, connectivity.Shutdown:
+		}
+
+		if !r.conn.WaitForStateChange(ctx, state) {
+			return
+		}
+	}
 }
 
 // enter asks to make a call; see breaker.
@@ -134,7 +157,7 @@ func blameless(err error) bool {
 func (r *replica) failed(now time.Duration, probe bool) {
 	r.failures.Add(1)
 
-	if !r.fail(now, probe) {
+	if !r.fail(now, probe, r.pauses()) {
 		return
 	}
 

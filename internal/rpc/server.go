@@ -51,6 +51,7 @@ type Server struct {
 	grpc   *grpc.Server
 	health *health.Server
 	guard  *guard
+	queue  *turnstile
 	holder *coordinatorHandler // nil without a coordinator
 }
 
@@ -60,9 +61,10 @@ func NewServer(config ServerConfig) *Server {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 
-	guard := &guard{tokens: config.Tokens, logger: config.Logger}
+	guard, turnstile := &guard{tokens: config.Tokens, logger: config.Logger}, newTurnstile()
 	options := []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(guard.recoverUnary, guard.admitUnary),
+		grpc.InTapHandle(turnstile.tap),
+		grpc.ChainUnaryInterceptor(guard.recoverUnary, guard.admitUnary, turnstile.pass),
 		grpc.ChainStreamInterceptor(guard.recoverStream, guard.admitStream),
 		grpc.MaxRecvMsgSize(MaxBatchBytes),
 		grpc.MaxSendMsgSize(maxRulesBytes),
@@ -77,7 +79,7 @@ func NewServer(config ServerConfig) *Server {
 		options = append(options, grpc.Creds(credentials.NewTLS(config.TLS)))
 	}
 
-	s := &Server{grpc: grpc.NewServer(options...), health: health.NewServer(), guard: guard}
+	s := &Server{grpc: grpc.NewServer(options...), health: health.NewServer(), guard: guard, queue: turnstile}
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 
 	if config.Coordinator != nil {
@@ -140,11 +142,13 @@ func (s *Server) Stop(ctx context.Context) {
 	s.grpc.GracefulStop()
 }
 
-// ServerStats are counts since the start, but for Watchers, which is of now.
+// ServerStats are counts since the start, but for Inside and Watchers, which are of now.
 type ServerStats struct {
 	Calls      int64 // unary calls and streams that began
 	Panics     int64 // recovered
 	Rejected   int64 // calls without a valid token
+	Refused    int64 // batches that came while there was no room for them
+	Inside     int64 // batches that are worked on, or wait for that, now
 	Invalid    int64 // batches that could not be read
 	Signatures int64 // answers and rule sets signed
 	Watchers   int64 // streams of rules that are open
@@ -152,7 +156,10 @@ type ServerStats struct {
 
 // Stats returns the present counts.
 func (s *Server) Stats() ServerStats {
-	stats := ServerStats{Calls: s.guard.calls.Load(), Panics: s.guard.panics.Load(), Rejected: s.guard.rejected.Load()}
+	stats := ServerStats{
+		Calls: s.guard.calls.Load(), Panics: s.guard.panics.Load(), Rejected: s.guard.rejected.Load(),
+		Refused: s.queue.refused.Load(), Inside: s.queue.inside.Load(),
+	}
 
 	if h := s.holder; h != nil {
 		stats.Invalid, stats.Signatures, stats.Watchers = h.invalid.Load(), h.signatures.Load(), h.watchers.Load()

@@ -36,7 +36,7 @@ func (c *Client) survey() {
 	defer c.mu.Unlock()
 
 	if c.closing.Err() == nil {
-		c.surveys.Go(c.compare)
+		c.background.Go(c.compare)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // The backoff between two watches that brought nothing.
 const (
 	minRewatch = 50 * time.Millisecond
-	maxRewatch = 2 * time.Second
+	maxRewatch = 500 * time.Millisecond
 )
 
 // Watch calls apply with the rules in force, unless the holder knows them, and
@@ -24,10 +24,22 @@ func (c *Client) Watch(ctx context.Context, known uint64, apply func(*rule.Set) 
 	w := &watch{client: c, known: known, apply: apply}
 	c.learn(known)
 
-	backoff := minRewatch
+	backoff, waited := minRewatch, false
 
 	for at := c.sticky.Load(); ctx.Err() == nil; at++ {
 		r := c.living(at)
+
+		switch dead := r.dead(c.now()); {
+		case dead: // there is no connection
+			wait(ctx, jittered(backoff))
+			backoff, waited = min(maxRewatch, 2*backoff), true
+
+			continue
+		case waited: // others did, too
+			wait(ctx, c.crowd.arrive(helloSpread))
+
+			waited = false
+		}
 
 		heard, err := w.from(ctx, r)
 		if heard {
@@ -37,7 +49,7 @@ func (c *Client) Watch(ctx context.Context, known uint64, apply func(*rule.Set) 
 		if err != nil && ctx.Err() == nil {
 			c.rarely("rules are not watched any more, another coordinator is next", r, err)
 			wait(ctx, jittered(backoff))
-			backoff = min(maxRewatch, 2*backoff)
+			backoff = min(max(maxRewatch, c.crowd.pauses().longest), 2*backoff)
 		}
 	}
 

@@ -62,6 +62,8 @@ func grpcCounts(server *rpc.Server) source {
 		stats := server.Stats()
 		s.counter("grpc_calls_total", "gRPC calls and streams that began.", stats.Calls)
 		s.counter("grpc_rejected_total", "gRPC calls without a valid token.", stats.Rejected)
+		s.counter("grpc_refused_total", "Batches that came while there was no room for them.", stats.Refused)
+		s.gauge("grpc_inside", "Batches that are worked on, or wait for that.", stats.Inside)
 		s.counter("grpc_invalid_total", "Batches that could not be read.", stats.Invalid)
 		s.counter("signatures_total", "Answers and rule sets that were signed.", stats.Signatures)
 		s.counter("recovered_panics_total", panicsHelp, stats.Panics, label{"in", "grpc"})

@@ -19,6 +19,9 @@ const (
 	// A call may take longer than a request waits for it: a late answer still refills.
 	callDeadlines  = 5
 	minCallTimeout = 100 * time.Millisecond
+	// In an outage nobody waits for a call: one that is slow to bring an answer still ends it. If all gave up
+	// sooner than a coordinator that is just back can answer them, none would ever be heard.
+	probePatience = 4
 
 	beatEvery = 2 * time.Second // without a call, until one about nothing
 
@@ -151,7 +154,12 @@ func (t *Table) bounded(ctx context.Context) (context.Context, context.CancelFun
 }
 
 func (t *Table) callTimeout() time.Duration {
-	return max(minCallTimeout, callDeadlines*time.Duration(t.deadline)*time.Microsecond)
+	d := max(minCallTimeout, callDeadlines*time.Duration(t.deadline)*time.Microsecond)
+	if t.Down() {
+		d *= probePatience
+	}
+
+	return d
 }
 
 // acquire calls the source; a panic in it is an outage.

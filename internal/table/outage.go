@@ -19,7 +19,7 @@ type outage struct {
 
 const (
 	firstBackoff = int64(50_000)  // µs
-	maxBackoff   = int64(200_000) // µs
+	maxBackoff   = int64(100_000) // µs: most tries end in this process, where a client knows that nobody answers
 	keyBackoff   = 50_000         // µs, of one key whose store node does not answer
 	scatterMost  = int64(25_000)  // µs, see scatter
 	skipMost     = int64(100_000) // µs, see scatter
