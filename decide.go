@@ -40,6 +40,10 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 		return Decision{Reason: ReasonInvalid}
 	}
 
+	if l.table.AllOff() {
+		return Decision{Allowed: true, Class: l.table.Set().ClassOf(&req).Lowered(req.LowerTo)}
+	}
+
 	s, _ := l.scratches.Get().(*scratch)
 	s.req = req
 
@@ -114,6 +118,16 @@ func (l *Limiter) match(s *scratch) {
 
 	// Keys first, and strings into them when the buffer moves no more.
 	for _, m := range s.matches {
+		if r := rules[m.Index]; r.SwitchedOff() {
+			if !s.req.Peek {
+				r.PassOff()
+			}
+
+			s.ends = append(s.ends, -1)
+
+			continue
+		}
+
 		key, status := m.Rule.AppendKey(s.keys, &s.req)
 		s.keys = key
 		s.ends = append(s.ends, len(key))

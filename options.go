@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // Option configures a Limiter.
@@ -30,6 +31,7 @@ type options struct {
 	inline   bool
 	late     bool
 	clock    *table.Clock
+	switches rule.Switches
 }
 
 type optionFunc func(*options)
@@ -102,6 +104,12 @@ func WithIncarnation(n uint64) Option { return optionFunc(func(o *options) { o.h
 // WithLateRules lets Dial and Over succeed although no rules came in time.
 // Until they come every request is allowed. The default is to fail.
 func WithLateRules() Option { return optionFunc(func(o *options) { o.late = true }) }
+
+// WithSwitches throws kill switches in this process alone, beside those of the
+// rule document, for as long as it runs. The default throws none.
+func WithSwitches(switches rule.Switches) Option {
+	return optionFunc(func(o *options) { o.switches = o.switches.With(&switches) })
+}
 
 // allLoopback reports whether every address is on this machine.
 func allLoopback(urls []string) bool {

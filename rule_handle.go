@@ -52,6 +52,12 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 
 	defer r.recovered(&d)
 
+	if r.rule.SwitchedOff() {
+		r.rule.PassOff()
+
+		return Decision{Allowed: true}
+	}
+
 	var out table.Outcome
 
 	r.rule.Take(context.Background(), key, cost, &out)
@@ -69,6 +75,10 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 // Peek says what Take would, and takes nothing.
 func (r *Rule) Peek(key string) (d Decision) {
 	defer r.recovered(&d)
+
+	if r.rule.SwitchedOff() {
+		return Decision{Allowed: true}
+	}
 
 	var out table.Outcome
 

@@ -11,6 +11,7 @@ type Stats struct {
 	Keys     int64 // keys remembered
 	Leases   int64 // of them, those that hold tokens
 	Live     int64 // holders that live in the fleet, as last heard
+	Passed   int64 // requests that came while a kill switch had everything pass
 	Overflow int64 // requests for keys that were not remembered because the table was full
 
 	Calls  int64 // calls to the source
@@ -31,6 +32,8 @@ type RuleStats struct {
 	Allowed [6]int64 // by Origin
 	Denied  [6]int64 // by Origin
 	Asks    int64    // messages to the source about its keys
+	Off     bool     // a kill switch has it decide nothing now
+	Passed  int64    // requests that were in its scope while it was switched off
 }
 
 // Stats counts what happened so far. It looks at every key, so it is meant for
@@ -38,7 +41,7 @@ type RuleStats struct {
 func (l *Limiter) Stats() Stats {
 	t := l.table.Stats()
 	s := Stats{
-		Version: t.Version, Keys: t.Keys, Leases: t.Leases, Live: t.Live, Overflow: t.Overflow,
+		Version: t.Version, Keys: t.Keys, Leases: t.Leases, Live: t.Live, Overflow: t.Overflow, Passed: t.Off,
 		Calls: t.Calls, Asks: t.Asks, Failed: t.Failed, Late: t.Late, Panics: t.Panics, Degraded: t.Down,
 	}
 

@@ -35,6 +35,7 @@ func newStepped(tb testing.TB, doc string, opts ...leaseway.Option) *stepped {
 
 	tb.Cleanup(func() { _ = store.Close(tb.Context()) })
 
+	s.clock.SetEpoch(s.start.UnixMicro() - 1)
 	s.book = coordinator.NewBook(date)
 
 	c, err := coordinator.New(coordinator.Config{Store: store, Book: s.book, Clock: date})

@@ -18,6 +18,7 @@ type (
 		Identity *identityDocument `json:"identity,omitempty"`
 		Headers  Headers           `json:"headers,omitempty"`
 		Classes  []classDocument   `json:"classes,omitempty"`
+		Switches *switchesDocument `json:"switches,omitempty"`
 		Rules    []ruleDocument    `json:"rules"`
 	}
 	// identityDocument has an empty list where no API key is looked for.
@@ -29,6 +30,18 @@ type (
 	userDocument struct {
 		Header  string `json:"header"`
 		Trusted bool   `json:"trusted,omitempty"`
+	}
+	// switchesDocument has those that are off.
+	switchesDocument struct {
+		All      any            `json:"all,omitempty"`
+		Limiters map[string]any `json:"limiters,omitempty"`
+		Rules    map[string]any `json:"rules,omitempty"`
+	}
+	// switchDocument says more than "off".
+	switchDocument struct {
+		Off    bool   `json:"off"`
+		Until  string `json:"until,omitempty"`
+		Reason string `json:"reason,omitempty"`
 	}
 	// classDocument is an entry of classes.
 	classDocument struct {
@@ -106,6 +119,7 @@ func (s *Set) Marshal() []byte {
 	for i := range s.Classes {
 		doc.Classes = append(doc.Classes, s.Classes[i].document())
 	}
+	doc.Switches = s.Switches.document()
 	for i, r := range s.Rules {
 		doc.Rules[i] = r.document()
 	}
@@ -167,6 +181,36 @@ func (id Identity) document() *identityDocument {
 		doc.User = &userDocument{Header: id.User.Header, Trusted: id.User.Trusted}
 	}
 	return doc
+}
+
+// document is nil when all are on.
+func (s *Switches) document() *switchesDocument {
+	doc := &switchesDocument{All: s.All.document(), Limiters: map[string]any{}, Rules: map[string]any{}}
+	for kind := range limiters {
+		if s.Limiters[kind].Off {
+			doc.Limiters[kind.String()] = s.Limiters[kind].document()
+		}
+	}
+	for id, one := range s.Rules {
+		doc.Rules[id] = one.document()
+	}
+	if doc.All == nil && len(doc.Limiters)+len(doc.Rules) == 0 {
+		return nil
+	}
+	return doc
+}
+
+// document is nil for one that is on.
+func (s Switch) document() any {
+	switch {
+	case !s.Off:
+		return nil
+	case s.Until.IsZero() && s.Reason == "":
+		return "off"
+	case s.Until.IsZero():
+		return switchDocument{Off: true, Reason: s.Reason}
+	}
+	return switchDocument{Off: true, Until: s.Until.Format(time.RFC3339), Reason: s.Reason}
 }
 
 // document is the entry without its defaults.

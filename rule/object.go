@@ -15,7 +15,7 @@ type object struct {
 }
 
 // object reads a map that has no other keys than the known ones. A key that nobody reads would be a limit that its owner
-// believes in and nobody enforces.
+// believes in and nobody enforces. Without known keys any name will do; then the caller has seen that it is a map.
 func (v value) object(known ...string) (object, bool) {
 	o := object{value: v}
 	if v.node.Kind != yaml.MappingNode {
@@ -68,7 +68,7 @@ func (o *object) set(key, content *yaml.Node, known []string, again func(name st
 		o.d.fail(key, o.field, "has "+kindOf(key)+" as a key", "keys are names")
 		return
 	}
-	if !contains(known, key.Value) {
+	if known != nil && !contains(known, key.Value) {
 		o.d.fail(key, o.place(shorten(key.Value)), "is not known here", suggest(key.Value, known))
 		return
 	}

@@ -62,7 +62,7 @@ func (d *decoder) document() *Set {
 		return nil
 	}
 	// Known, but not there yet: "not known" would send people to look for a slip.
-	for _, later := range []string{"shedders", "switches"} {
+	for _, later := range []string{"shedders"} {
 		if v, ok := top.entries[later]; ok {
 			v.fail("is not available in this version", "leave it out")
 		}
@@ -76,6 +76,9 @@ func (d *decoder) document() *Set {
 		set.Classes = v.classes()
 	}
 	set.Rules = top.rules()
+	if v, ok := top.get("switches"); ok {
+		set.Switches = v.switches(set.Rules)
+	}
 	if len(d.errs) > 0 {
 		return nil
 	}

@@ -144,7 +144,7 @@ func (t *Test) readSteps(v value, tolerance int64, base *rules) {
 		v.fail("has no step in it", "write at least one")
 	}
 
-	changes := map[*Step]change{}
+	changed := map[*Step]change{}
 	total := int64(0)
 
 	for _, item := range items {
@@ -156,7 +156,7 @@ func (t *Test) readSteps(v value, tolerance int64, base *rules) {
 		}
 
 		if c.isSet() {
-			changes[s] = c
+			changed[s] = c
 		}
 
 		if total += int64(s.Requests); total > maxRequests {
@@ -178,7 +178,7 @@ func (t *Test) readSteps(v value, tolerance int64, base *rules) {
 	t.Rules = base.set
 
 	for _, s := range t.Steps {
-		if c, ok := changes[s]; ok {
+		if c, ok := changed[s]; ok {
 			if base = base.changed(c); base == nil {
 				return
 			}

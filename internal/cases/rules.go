@@ -27,10 +27,18 @@ type part struct {
 	name string
 }
 
-// change is what a step does to the rules: one of the two is set.
-type change struct{ apply, remove value }
+// change is what a step does to the rules: it saves one (apply), takes one away
+// (remove), or says anew what stands beside them, such as switches.
+type change struct {
+	value
 
-func (c change) isSet() bool { return c.apply.node != nil || c.remove.node != nil }
+	verb string // "" for none
+}
+
+// changes are the verbs of a change.
+func changes() []string { return []string{"apply", "remove", "classes", "shedders", "switches"} }
+
+func (c change) isSet() bool { return c.verb != "" }
 
 // readRules reads the rules that the file holds or names; nil if they are wrong.
 func readRules(root value, top entries, open func(string) (string, []byte, error)) *rules {
@@ -217,37 +225,39 @@ func blank(src []byte) []byte {
 func (r *rules) changed(c change) *rules {
 	next := &rules{head: r.head, list: slices.Clone(r.list)}
 
-	if c.remove.node != nil {
-		id, ok := c.remove.text()
+	switch c.verb {
+	case "apply":
+		// By itself first: then all that is wrong is wrong with this rule.
+		alone := &rules{list: []part{{value: c.value}}}
+		if alone.compiled(c) == nil {
+			return nil
+		}
+
+		if at := r.find(alone.set.Rules[0].ID); at >= 0 {
+			next.list[at] = alone.list[0]
+		} else {
+			next.list = append(next.list, alone.list[0])
+		}
+	case "remove":
+		id, ok := c.text()
 		if !ok {
 			return nil
 		}
 
 		at := r.find(id)
 		if at < 0 {
-			c.remove.fail("there is no rule "+quote(id)+" at that time", "write the id of a rule that is in force")
+			c.fail("there is no rule "+quote(id)+" at that time", "write the id of a rule that is in force")
 
 			return nil
 		}
 
 		next.list = slices.Delete(next.list, at, at+1)
-
-		return next.compiled(c.remove)
+	default:
+		others := func(p part) bool { return p.name == c.verb }
+		next.head = append(slices.DeleteFunc(slices.Clone(r.head), others), part{value: c.value, name: c.verb})
 	}
 
-	// By itself first: then all that is wrong is wrong with this rule.
-	alone := &rules{list: []part{{value: c.apply}}}
-	if alone.compiled(c.apply) == nil {
-		return nil
-	}
-
-	if at := r.find(alone.set.Rules[0].ID); at >= 0 {
-		next.list[at] = alone.list[0]
-	} else {
-		next.list = append(next.list, alone.list[0])
-	}
-
-	return next.compiled(c.apply)
+	return next.compiled(c)
 }
 
 // find returns the place of the rule with id; -1 if there is none.
@@ -256,13 +266,14 @@ func (r *rules) find(id string) int {
 }
 
 // compiled parses r anew; a problem is one of the step that changes it.
-func (r *rules) compiled(step value) *rules {
+func (r *rules) compiled(step change) *rules {
 	text := restatement{}
 	text.all(r)
 
 	set, err := rule.Parse(step.doc.file, text.bytes())
 	for _, e := range ruleErrors(err) {
-		p := Error{Field: step.field + strings.TrimPrefix(e.Field, "rules[0]"), Message: e.Message, Fix: e.Fix}
+		place := strings.TrimPrefix(strings.TrimPrefix(e.Field, "rules[0]"), step.verb)
+		p := Error{Field: step.field + place, Message: e.Message, Fix: e.Fix}
 
 		from := text.origin(e.Line)
 		if from == nil {

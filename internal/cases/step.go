@@ -24,7 +24,7 @@ func sending() []string { return []string{"send", "every", "holder", "expect", "
 // read reads a step of a test with that many holders; false when it is of no use.
 func (s *Step) read(v value, holders int, tolerance int64) (c change, ok bool) {
 	known := append([]string{"at"}, sending()...)
-	known = append(append(known, attributes()...), "apply", "remove")
+	known = append(append(known, attributes()...), changes()...)
 
 	e, ok := v.entries(known...)
 	if !ok {
@@ -37,21 +37,26 @@ func (s *Step) read(v value, holders int, tolerance int64) (c change, ok bool) {
 		s.At, ok = at.span(maxTime)
 	}
 
-	apply, applies := e["apply"]
-	remove, removes := e["remove"]
+	for _, verb := range changes() {
+		what, found := e[verb]
 
-	if applies || removes {
+		switch {
+		case !found:
+		case c.isSet():
+			what.fail("does not go with "+c.verb, "make it a step of its own")
+		default:
+			c = change{value: what, verb: verb}
+		}
+	}
+
+	if c.isSet() {
 		for _, name := range append(sending(), attributes()...) {
 			if extra, found := e[name]; found {
 				extra.fail("does not go with a change of the rules", "make it a step of its own")
 			}
 		}
 
-		if applies && removes {
-			remove.fail("does not go with apply", "make it a step of its own")
-		}
-
-		return change{apply: apply, remove: remove}, ok
+		return c, ok
 	}
 
 	s.send(v, e, holders)

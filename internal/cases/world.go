@@ -55,6 +55,7 @@ func newWorld(t *Test) (*world, error) {
 
 	for i := range t.Holders {
 		s := &server{world: w, clock: table.NewVirtualClock(origin)}
+		s.clock.SetEpoch(w.start - origin)
 		s.limiter = leaseway.NewStepped(link{w.coord, s}, s.clock,
 			leaseway.WithName(strconv.Itoa(i)), leaseway.WithDeadline(patience+time.Duration(t.Latency)*time.Microsecond))
 		s.begin()

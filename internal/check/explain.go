@@ -46,9 +46,20 @@ func (d *Door) Explain(answer Answer, attributes Attributes, cost *int64) (*Expl
 
 	set := d.limiter.Rules()
 	out := &Explained{Answer: answer, Rules: ruleAnswers(set.Explain(&req), &req)}
+	d.switchedOff(out.Rules)
+
 	_, out.ClassBy = set.ExplainClass(&req)
 
 	return out, nil
+}
+
+// switchedOff says of rules that would apply whether a kill switch keeps them from it.
+func (d *Door) switchedOff(answers []RuleAnswer) {
+	for i := range answers {
+		if off := d.limiter.RuleSwitch(answers[i].ID); off.Off && answers[i].Applies {
+			answers[i] = RuleAnswer{ID: answers[i].ID, Mode: answers[i].Mode, Part: "switches", Want: "on", Got: off.String()}
+		}
+	}
 }
 
 // ruleAnswers writes down the explanations of a request.

@@ -127,6 +127,8 @@ func whyOf(r *check.RuleAnswer) string {
 	switch {
 	case r.Applies && r.Part != "":
 		return "the request has no value for " + r.Part + ", and the rule refuses such"
+	case r.Part == "switches":
+		return "a kill switch is " + visible(r.Got)
 	case r.Part == "mode":
 		return "the rule is off"
 	case !r.Applies:

@@ -64,6 +64,6 @@ func Document() []Field {
 			Doc: "How much a request matters: `critical`, `write`, `read` or `test`, in that order. The first entry that agrees decides; where none does, a method that changes nothing (GET, HEAD, OPTIONS, TRACE) is a read, and any other, or none, a write.",
 		},
 		{Name: "shedders", Value: anything(), Later: true, Doc: "What is refused when the system itself is in trouble."},
-		{Name: "switches", Value: anything(), Later: true, Doc: "Kill switches."},
+		{Name: "switches", Value: mapOf(switchesFields()), Doc: "Kill switches: what is not to decide for now."},
 	}
 }

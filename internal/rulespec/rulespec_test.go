@@ -95,6 +95,7 @@ func TestSchemaTakesWhatTheParserTakes(t *testing.T) {
 		"rules: [{id: a, limit: 5, window: 1m, fallback: {limit: 1, window: 1s, burst: 2}, missing: deny, slack: 3, ipv6Prefix: 48, pathCase: insensitive}]",
 		"{rules: [], headers: ietf, version: 7, identity: {apikey: [x-key, bearer], user: {header: X-User, trusted: true}}}",
 		"{rules: [], identity: {apikey: bearer}}",
+		"{rules: [{id: a, block: true}], switches: {all: on, rules: {a: off}, limiters: {rate: {off: true, until: 2026-12-01T00:00:00Z, reason: r}, fleet: off, worker: on, concurrency: {off: false}}}}",
 		"{rules: [], classes: [{class: test, apikeyPrefix: [sk_test_, rk_test_]}, {class: critical, scope: {paths: /v1/charges, methods: POST}}, {class: read, scope: /a, pathCase: insensitive}]}",
 	} {
 		if bySchema, byParser := agree(t, schema, src); bySchema != nil || byParser != nil {
@@ -121,6 +122,7 @@ func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
 		"rules: [{id: a, " + quota + ", onUnavailable: deny, fallback: {limit: 1, window: 1s}}]", "rules: [{id: a, " + quota + ", fallback: {limit: 1}}]",
 		"rules: [{id: a, " + quota + ", keyBy: user, overrides: [{limit: 5}]}]", "rules: [{id: a, " + quota + ", keyBy: user, overrides: {acme: 5}}]",
 		"{rules: [], classes: {class: test}}", "{rules: [], classes: [{scope: /v1}]}", "{rules: [], classes: [{class: urgent}]}", "{rules: [], classes: [{class: read, scope: v1}]}",
+		"{rules: [], switches: off}", "{rules: [], switches: {all: yes}}", "{rules: [], switches: {all: {until: 2026-12-01T00:00:00Z}}}", "{rules: [], switches: {limiters: {leaky: off}}}",
 		"{rules: [], identity: {user: {trusted: true}}}", "{rules: [], identity: {apikey: ['a b']}}",
 	} {
 		if bySchema, byParser := agree(t, schema, src); bySchema == nil || byParser == nil {
@@ -150,6 +152,18 @@ func home(path, field, value string) string {
 			set += ", class: read"
 		}
 		return "{rules: [], classes: [{" + set + "}]}"
+	case "switches":
+		return "{rules: [], switches: {" + set + "}}"
+	case "switches.limiters":
+		return "{rules: [], switches: {limiters: {" + set + "}}}"
+	case "switches.all", "switches.limiters.rate", "switches.limiters.concurrency", "switches.limiters.fleet", "switches.limiters.worker":
+		if field != "off" {
+			set += ", off: true"
+		}
+		if path == "switches.all" {
+			return "{rules: [], switches: {all: {" + set + "}}}"
+		}
+		return "{rules: [], switches: {limiters: {" + path[len("switches.limiters."):] + ": {" + set + "}}}}"
 	case "scope":
 		set = "scope: {" + set + "}"
 	case "lease":
@@ -182,14 +196,21 @@ func home(path, field, value string) string {
 	return "rules: [{" + lines + "}]"
 }
 
+// pathOf names the map that a field of the map at path is.
+func pathOf(path string, f Field) string {
+	for _, top := range []string{"identity", "switches", "shedders"} {
+		if strings.HasPrefix(path, top) {
+			return path + "." + f.Name
+		}
+	}
+	return f.Name
+}
+
 // eachField calls do for every field of the table, with the name of the map that it is in.
 func eachField(path string, fields []Field, do func(path string, f Field)) {
 	for _, f := range fields {
 		do(path, f)
-		name := f.Name
-		if path == "identity" {
-			name = path + "." + name
-		}
+		name := pathOf(path, f)
 		if len(f.Value.Fields) > 0 && (path != "overrides") {
 			eachField(name, f.Value.Fields, do)
 		}
@@ -256,10 +277,7 @@ func TestTheParserKnowsNoOtherField(t *testing.T) {
 	eachMap := map[string][]Field{"": Document()}
 	eachField("", Document(), func(path string, f Field) {
 		if len(f.Value.Fields) > 0 {
-			name := f.Name
-			if path == "identity" {
-				name = path + "." + name
-			}
+			name := pathOf(path, f)
 			eachMap[name] = f.Value.Fields
 		}
 	})

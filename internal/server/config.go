@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/leaseway/leaseway/rule"
 )
 
 // Config is everything that a server can be told. Flags, the environment and the file fill it in, once; see Load.
@@ -29,6 +31,8 @@ type Config struct {
 	CoordinatorKeys      []string // public keys that their answers must be signed with
 	CoordinatorTokenFile string   // the token that they ask for
 	CoordinatorCA        string   // who may certify them; "" for the system's
+
+	Kill []string // what is switched off in this process, as rule.ParseSwitches reads it
 
 	Deadline time.Duration // how long a request waits for a coordinator
 
@@ -64,6 +68,9 @@ func (c *Config) flags() *pflag.FlagSet {
 	fs.StringVar(&c.CoordinatorCA, "coordinator-ca", "", "`file` with the certificates that vouch for the coordinators")
 	fs.DurationVar(&c.Deadline, "deadline", 20*time.Millisecond, "how long a request waits for a coordinator before onUnavailable decides")
 	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private keys that sign answers (default: one of its own)")
+
+	fs.StringSliceVar(&c.Kill, "kill", nil,
+		"`what` to switch off in this process: all, rule:ID, or limiter: and one of rate, concurrency, fleet, worker")
 
 	fs.StringVar(&c.TLSCert, "tls-cert", "", "`file` with the certificate to serve with; replaced files take effect at once")
 	fs.StringVar(&c.TLSKey, "tls-key", "", "`file` with its private key")
@@ -111,6 +118,13 @@ func problems(errs ...error) error {
 	return &all
 }
 
+// switches are what Kill says; it was checked.
+func (c *Config) switches() rule.Switches {
+	s, _ := rule.ParseSwitches(c.Kill...)
+
+	return s
+}
+
 // holder reports whether the server leases from coordinators instead of being one.
 func (c *Config) holder() bool { return len(c.Coordinators) > 0 }
 
@@ -138,6 +152,10 @@ func (c *Config) validate() error {
 
 	if c.Deadline <= 0 || c.Deadline > time.Minute {
 		errs = append(errs, usage("--deadline %v is not between 1ns and 1m: requests wait for it, so write a few milliseconds", c.Deadline))
+	}
+
+	if _, err := rule.ParseSwitches(c.Kill...); err != nil {
+		errs = append(errs, usage("--kill: %v", err))
 	}
 
 	if c.DataDir == "" {

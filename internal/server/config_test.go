@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/leaseway/leaseway/rule"
 )
 
 // load is what a server would run with; without HOME, environ is that of a user who has one.
@@ -41,6 +43,30 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 		if row.got != row.want {
 			t.Errorf("%s: got %q, want %q", row.what, row.got, row.want)
 		}
+	}
+}
+
+func TestKillsComeFromFlagEnvironmentAndFile(t *testing.T) {
+	for _, row := range []struct {
+		args, environ []string
+	}{
+		{args: []string{"--kill", "rule:a,limiter:worker"}},
+		{args: []string{"--kill", "rule:a", "--kill", "limiter:worker"}},
+		{environ: []string{"LEASEWAY_KILL=rule:a,limiter:worker"}},
+		{args: []string{"--config", file(t, "kill: [rule:a, limiter:worker]")}},
+	} {
+		got, err := load(row.args, row.environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		if s := got.switches(); !s.Rules["a"].Off || !s.Limiters[rule.LimiterWorker].Off || s.All.Off {
+			t.Errorf("%v %v: got %+v", row.args, row.environ, s)
+		}
+	}
+
+	if _, err := load(nil, []string{"LEASEWAY_KILL=everything"}); err == nil || !strings.Contains(err.Error(), `--kill: "everything" is nothing that can be switched off`) {
+		t.Errorf("got %v", err)
 	}
 }
 

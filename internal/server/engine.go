@@ -70,7 +70,8 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 	}
 
 	e.limiter, err = leaseway.Over(ctx, e.coordinator,
-		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log), leaseway.WithInProcess())
+		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log), leaseway.WithInProcess(),
+		leaseway.WithSwitches(config.switches()))
 
 	return err
 }

@@ -30,7 +30,8 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 	e.limiter, err = leaseway.Over(ctx, e.client,
 		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline),
 		leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()),
-		leaseway.WithIncarnation(remote.Holder), leaseway.WithLateRules())
+		leaseway.WithIncarnation(remote.Holder), leaseway.WithLateRules(),
+		leaseway.WithSwitches(config.switches()))
 
 	return err
 }

@@ -92,6 +92,7 @@ func limiterCounts(limiter *leaseway.Limiter) source {
 
 		s.gauge("leases", "Leases that this process holds.", stats.Leases)
 		s.gauge("keys", "Keys that this process knows something about.", stats.Keys)
+		s.counter("switched_off_all_requests_total", "Requests that passed while everything was switched off.", stats.Passed)
 		s.counter("keys_overflow_total", "Requests for keys that were not remembered because there were too many.", stats.Overflow)
 		s.gauge("holders", "Holders of the fleet that live, as last heard.", stats.Live)
 		s.gauge("rules_version", "Version of the rules in force.", int64(stats.Version))
@@ -111,6 +112,11 @@ func decisions(s *scrape, r *leaseway.RuleStats) {
 	name, help := "decisions_total", "Decisions; what a shadow rule would have denied counts as denied."
 	if r.Test {
 		name, help = "test_decisions_total", "Decisions about requests of class test, which have budgets of their own."
+	}
+
+	if !r.Test && (r.Off || r.Passed > 0) {
+		s.gauge("switched_off", "1 while a kill switch has a rule decide nothing.", flag(r.Off), label{"rule", r.ID})
+		s.counter("switched_off_requests_total", "Requests in scope of a rule while it was switched off.", r.Passed, label{"rule", r.ID})
 	}
 
 	if r.Mode == rule.Off {

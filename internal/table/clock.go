@@ -26,6 +26,7 @@ type Clock struct {
 
 	now     func() int64
 	virtual bool
+	epoch   int64 // of a virtual clock: the time of day when it shows 0, µs since the Unix epoch
 
 	mu    sync.Mutex
 	ring  [ringSize]int64
@@ -73,6 +74,19 @@ func (c *Clock) Tick() {
 
 // Set moves a virtual clock.
 func (c *Clock) Set(now int64) { c.tick.Store(now) }
+
+// SetEpoch says which time of day it is when a virtual clock shows 0, µs since
+// the Unix epoch, which is the default. Before its first use.
+func (c *Clock) SetEpoch(at int64) { c.epoch = at }
+
+// Wall returns the time of day, µs since the Unix epoch.
+func (c *Clock) Wall() int64 {
+	if c.virtual {
+		return c.epoch + c.now()
+	}
+
+	return time.Now().UnixMicro()
+}
 
 // Now reads the real clock, µs.
 func (c *Clock) Now() int64 { return c.now() }

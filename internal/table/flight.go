@@ -347,5 +347,5 @@ func (t *Table) allRules() []*Rule {
 
 // counts of the table's calls.
 type counts struct {
-	calls, asks, failed, late, panics, overflow atomic.Int64
+	calls, asks, failed, late, panics, overflow, off atomic.Int64
 }

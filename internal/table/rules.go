@@ -20,6 +20,7 @@ type Rule struct {
 	entries *xsync.Map[string, *Entry]
 	spare   atomic.Pointer[Entry] // of all keys that found the table full, in an outage
 	retired atomic.Bool           // no rule set in force has it
+	off     atomic.Int64          // until when it is switched off, µs since the Unix epoch; 0: it is on
 	test    atomic.Pointer[Rule]  // the same rule's budgets for requests of class test
 	testing bool                  // it is the other's test
 	counts  ruleCounts
@@ -41,7 +42,7 @@ func (t *Table) SetRules(set *rule.Set) error {
 		return fmt.Errorf("rules of version %d are older than %d, which is in force", set.Version, old.set.Version)
 	}
 
-	next := &running{set: set, rules: make([]*Rule, len(set.Rules))}
+	next := &running{set: set, rules: make([]*Rule, len(set.Rules)), switches: set.Switches.With(&t.cfg.Switches)}
 	present := make(map[string]bool, len(set.Rules))
 
 	for i, def := range set.Rules {
@@ -51,25 +52,25 @@ func (t *Table) SetRules(set *rule.Set) error {
 			t.rules[def.ID] = r
 		}
 
-		r.follow(def)
-
-		if test := r.test.Load(); test != nil {
-			test.follow(def)
-		}
+		off := until(next.switches.OfRule(def))
+		r.each(func(r *Rule) {
+			r.follow(def)
+			r.off.Store(off)
+		})
 
 		next.rules[i], present[def.ID] = r, true
 	}
 
 	t.running.Store(next)
+	t.off.Store(until(next.switches.All))
 
 	for id, r := range t.rules {
-		if !present[id] && !r.retired.Swap(true) {
-			t.retire(r)
-
-			if test := r.test.Load(); test != nil {
-				test.retired.Store(true)
-				t.retire(test)
-			}
+		if !present[id] {
+			r.each(func(r *Rule) {
+				if !r.retired.Swap(true) {
+					t.retire(r)
+				}
+			})
 		}
 	}
 

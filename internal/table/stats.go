@@ -12,6 +12,7 @@ type ruleCounts struct {
 	allowed [origins]atomic.Int64
 	denied  [origins]atomic.Int64
 	asks    atomic.Int64
+	off     atomic.Int64 // requests that passed because the rule is switched off
 }
 
 func (c *ruleCounts) count(out *Outcome)   { c.add(out, 1) }
@@ -47,6 +48,7 @@ type Stats struct {
 	Late     int64
 	Panics   int64
 	Overflow int64
+	Off      int64 // requests that passed while everything was switched off
 	Down     bool
 }
 
@@ -58,6 +60,8 @@ type RuleStats struct {
 	Allowed [origins]int64
 	Denied  [origins]int64
 	Asks    int64
+	Off     bool  // switched off now
+	Passed  int64 // while it was switched off
 }
 
 // Stats counts everything, which looks at every key: it is meant for a scrape.
@@ -66,7 +70,7 @@ func (t *Table) Stats() Stats {
 	s := Stats{
 		Version: t.Set().Version, Keys: t.keys.Load(), Live: t.live.Load(),
 		Calls: t.counts.calls.Load(), Asks: t.counts.asks.Load(), Failed: t.counts.failed.Load(),
-		Late: t.counts.late.Load(), Panics: t.counts.panics.Load(), Overflow: t.counts.overflow.Load(),
+		Late: t.counts.late.Load(), Panics: t.counts.panics.Load(), Overflow: t.counts.overflow.Load(), Off: t.counts.off.Load(),
 		Down: t.out.down(now),
 	}
 
@@ -99,7 +103,10 @@ func (r *Rule) fold(now int64) (leases int64) {
 }
 
 func (r *Rule) stats() RuleStats {
-	s := RuleStats{ID: r.id, Mode: r.now.Load().Mode, Test: r.testing, Asks: r.counts.asks.Load()}
+	s := RuleStats{
+		ID: r.id, Mode: r.now.Load().Mode, Test: r.testing, Asks: r.counts.asks.Load(),
+		Off: r.SwitchedOff(), Passed: r.counts.off.Load(),
+	}
 	for i := range s.Allowed {
 		s.Allowed[i], s.Denied[i] = r.counts.allowed[i].Load(), r.counts.denied[i].Load()
 	}

@@ -49,6 +49,9 @@ type Config struct {
 	// Inline makes the requests themselves call the source, which suits one
 	// that is in this process.
 	Inline bool
+
+	// Switches are kill switches of this process, beside those of its rules.
+	Switches rule.Switches
 }
 
 // fewerAfter is how long fewer holders must have lived, µs.
@@ -69,7 +72,8 @@ type Table struct {
 
 	seq     atomic.Uint64
 	running atomic.Pointer[running]
-	mu      sync.Mutex // one change of rules at a time
+	off     atomic.Int64 // until when everything is switched off, µs since the Unix epoch; 0: it is on
+	mu      sync.Mutex   // one change of rules at a time
 	rules   map[string]*Rule
 
 	out    outage
@@ -89,8 +93,9 @@ type Table struct {
 
 // running is the rule set in force, with the table's side of each rule.
 type running struct {
-	set   *rule.Set
-	rules []*Rule // as in set.Rules
+	set      *rule.Set
+	rules    []*Rule       // as in set.Rules
+	switches rule.Switches // the set's and the process's own
 }
 
 // New returns a table over source. Run must run while it is used.
@@ -126,7 +131,8 @@ func New(source Source, cfg Config) *Table {
 
 	t.out.random = t.cfg.Random
 	t.live.Store(max(1, cfg.Live))
-	t.running.Store(&running{set: &rule.Set{}})
+	t.running.Store(&running{set: &rule.Set{}, switches: cfg.Switches})
+	t.off.Store(until(cfg.Switches.All))
 	t.queue.init()
 	t.wheel.at = t.clock.Now() / slotWidth
 	t.waiters.New, t.flights.New = newWaiter, newFlight

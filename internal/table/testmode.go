@@ -27,6 +27,7 @@ func (r *Rule) Test() *Rule {
 		test := &Rule{table: t, id: r.id, testing: true, entries: xsync.NewMap[string, *Entry]()}
 		test.follow(r.now.Load())
 		test.retired.Store(r.retired.Load())
+		test.off.Store(r.off.Load())
 		r.test.Store(test)
 	}
 

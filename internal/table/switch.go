@@ -1,0 +1,67 @@
+package table
+
+import (
+	"math"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// SwitchedOff reports whether a kill switch has the rule decide nothing now.
+// It is asked for every request, and costs one load while the rule is on.
+func (r *Rule) SwitchedOff() bool {
+	end := r.off.Load()
+
+	return end != 0 && r.offUntil(end)
+}
+
+// PassOff counts a request that passed the rule because it is switched off.
+func (r *Rule) PassOff() { r.counts.off.Add(1) }
+
+// AllOff reports whether a kill switch has everything pass now, and counts the
+// request if it does.
+func (t *Table) AllOff() bool {
+	end := t.off.Load()
+	if end == 0 {
+		return false
+	}
+
+	if t.clock.Wall() >= end {
+		t.off.CompareAndSwap(end, 0)
+
+		return false
+	}
+
+	t.counts.off.Add(1)
+
+	return true
+}
+
+// offUntil looks whether the switch is still off, by this process's own clock.
+func (r *Rule) offUntil(end int64) bool {
+	if r.table.clock.Wall() < end {
+		return true
+	}
+
+	r.off.CompareAndSwap(end, 0)
+
+	return false
+}
+
+// until returns when a switch is on again, µs since the Unix epoch; 0 for one that is on.
+func until(s rule.Switch) int64 {
+	switch {
+	case !s.Off:
+		return 0
+	case s.Until.IsZero():
+		return math.MaxInt64
+	default:
+		return max(1, s.Until.UnixMicro())
+	}
+}
+
+// Switches returns the kill switches in force, this process's own among them,
+// those that have ended included.
+func (t *Table) Switches() *rule.Switches { return &t.running.Load().switches }
+
+// Wall returns the time of day, µs since the Unix epoch.
+func (t *Table) Wall() int64 { return t.clock.Wall() }

@@ -1,0 +1,113 @@
+package rule
+
+import (
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// switches reads the kill switches; the rules are known by now.
+func (v value) switches(rules []*Rule) (s Switches) {
+	o, ok := v.object("all", "limiters", "rules")
+	if !ok {
+		return s
+	}
+	if all, ok := o.get("all"); ok {
+		s.All = all.killSwitch()
+	}
+	if kinds, ok := o.get("limiters"); ok {
+		if k, ok := kinds.object(limiterWords()...); ok {
+			for i, kind := range limiterWords() {
+				if one, ok := k.get(kind); ok {
+					s.Limiters[i] = one.killSwitch()
+				}
+			}
+		}
+	}
+	if ids, ok := o.get("rules"); ok {
+		s.Rules = ids.ruleSwitches(rules)
+	}
+	return s
+}
+
+// ruleSwitches reads the switches of rules. One for a rule that does not exist is a slip, made in a hurry, and must not pass.
+func (v value) ruleSwitches(rules []*Rule) map[string]Switch {
+	if v.node.Kind != yaml.MappingNode {
+		v.fail("is "+kindOf(v.node)+" where a map is expected", "write ID: off, with the id of a rule of this document")
+		return nil
+	}
+	ids := make(map[string]bool, len(rules))
+	for _, r := range rules {
+		ids[r.ID] = true
+	}
+	var switches map[string]Switch
+	o, _ := v.object()
+	for id, one := range o.entries {
+		s := one.killSwitch()
+		switch {
+		case !ids[id]:
+			one.fail("there is no rule "+quote(id), similarRule(id, rules))
+		case s.Off:
+			if switches == nil {
+				switches = make(map[string]Switch)
+			}
+			switches[id] = s
+		}
+	}
+	return switches
+}
+
+// similarRule is the fix for an id that no rule has.
+func similarRule(id string, rules []*Rule) string {
+	const few = 100 // more are not compared, since each of them could be asked about
+	ids := make([]string, 0, few)
+	for _, r := range rules[:min(len(rules), few)] {
+		ids = append(ids, r.ID)
+	}
+	if fix := suggest(id, ids); !strings.HasPrefix(fix, "known: ") {
+		return fix
+	}
+	return "write the id of a rule of this document"
+}
+
+// killSwitch reads on or off, or a map with more about it. What is on is the zero Switch, whatever else is said.
+func (v value) killSwitch() (s Switch) {
+	if v.node.Kind != yaml.MappingNode {
+		s.Off = v.choice([]string{"on", "off"}) == 1
+		return s
+	}
+	o, ok := v.object("off", "until", "reason")
+	if !ok {
+		return s
+	}
+	if off, ok := o.get("off"); ok {
+		s.Off = off.boolean()
+	} else if !o.has("off") {
+		o.fail("does not say that it is off", "write off: true")
+	}
+	if until, ok := o.get("until"); ok {
+		s.Until = until.moment()
+	}
+	if reason, ok := o.get("reason"); ok {
+		s.Reason, _ = reason.text(maxDescription)
+	}
+	if !s.Off {
+		return Switch{}
+	}
+	return s
+}
+
+// moment reads a date with a time and a zone, to the second.
+func (v value) moment() time.Time {
+	text, ok := v.text(maxName)
+	if !ok {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Year() < 1970 || t.Year() > 9999 || t.Nanosecond() != 0 {
+		v.fail(quote(text)+" is no moment", "write one such as 2026-12-01T18:00:00Z or 2026-12-01T18:00:00+01:00")
+		return time.Time{}
+	}
+	return t.UTC()
+}
