@@ -16,7 +16,7 @@ func Benchmark(b *testing.B) {
 				continue
 			}
 
-			b.Run(c.title+"/"+e.name, func(b *testing.B) {
+			b.Run(c.name+"/"+e.name, func(b *testing.B) {
 				o, err := e.open()
 				if err != nil {
 					b.Fatal(err)
