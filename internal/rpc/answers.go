@@ -15,18 +15,25 @@ import (
 // the next key. Keys of few rules share them; more would only be repeated.
 const sameTerms = 16
 
-// encodeAnswers turns the answers to a batch into the message that is signed.
-func encodeAnswers(batch *ledger.Batch, answers *ledger.Answers) *leasewayv1.Answer {
-	keys := make([]leasewayv1.KeyAnswer, len(answers.Keys)) // one allocation for all
-	msg := &leasewayv1.Answer{
-		Holder: batch.Holder, Seq: batch.Seq, Store: answers.Store, Live: answers.Live, RulesVersion: answers.Version,
-		Keys: make([]*leasewayv1.KeyAnswer, len(answers.Keys)),
-	}
+// answersWire is the answers to a batch in wire form, with the memory for the next. The zero value is ready.
+type answersWire struct {
+	msg   leasewayv1.Answer
+	keys  []leasewayv1.KeyAnswer // what msg.Keys points to, in one piece
+	terms []ledger.Terms         // as in msg.Terms
+}
 
-	var terms []ledger.Terms // as in msg.Terms
+// encode turns the answers to a batch into the message that is signed, which is of use until the next call.
+func (w *answersWire) encode(batch *ledger.Batch, answers *ledger.Answers) *leasewayv1.Answer {
+	msg, n := &w.msg, len(answers.Keys)
+	msg.Holder, msg.Seq, msg.Store, msg.Live, msg.RulesVersion = batch.Holder, batch.Seq, answers.Store, answers.Live, answers.Version
+
+	clear(w.keys)
+	w.keys = slices.Grow(w.keys[:0], n)[:n]
+	msg.Keys, msg.Terms = slices.Grow(msg.GetKeys()[:0], n)[:n], msg.GetTerms()[:0]
+	terms := w.terms[:0]
 
 	for i := range answers.Keys {
-		from, to := &answers.Keys[i], &keys[i]
+		from, to := &answers.Keys[i], &w.keys[i]
 		msg.Keys[i] = to
 		to.Code = encodeCode(from.Code)
 
@@ -59,10 +66,12 @@ func encodeAnswers(batch *ledger.Batch, answers *ledger.Answers) *leasewayv1.Ans
 		to.Refused, to.WaitUs, to.Ahead = a.Window.Refused, a.Window.Wait, a.Ahead
 	}
 
+	w.terms = terms
+
 	return msg
 }
 
-// decodeAnswers turns a message into the answers to batch. The error says why the
+// decodeAnswers turns a message into the answers to batch, in its Reply if it has one. The error says why the
 // message as a whole is none. A single key whose values no ledger would send is
 // taken as not answered, and counted in odd: it must not cost the other keys theirs.
 func decodeAnswers(batch *ledger.Batch, msg *leasewayv1.Answer) (answers *ledger.Answers, odd int, err error) {
@@ -77,10 +86,13 @@ func decodeAnswers(batch *ledger.Batch, msg *leasewayv1.Answer) (answers *ledger
 		return nil, 0, fmt.Errorf("rules_version is %d", msg.GetRulesVersion())
 	}
 
-	answers = &ledger.Answers{
-		Store: msg.GetStore(), Live: msg.GetLive(), Version: msg.GetRulesVersion(),
-		Keys: make([]ledger.KeyAnswer, len(msg.GetKeys())),
+	if answers = batch.Reply; answers == nil {
+		answers = &ledger.Answers{}
 	}
+
+	answers.Store, answers.Live, answers.Version = msg.GetStore(), msg.GetLive(), msg.GetRulesVersion()
+	answers.Keys = slices.Grow(answers.Keys[:0], len(msg.GetKeys()))[:len(msg.GetKeys())]
+	clear(answers.Keys)
 
 	for i, from := range msg.GetKeys() {
 		to := &answers.Keys[i]

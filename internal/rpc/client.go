@@ -65,6 +65,7 @@ type Client struct {
 	refused [causes]atomic.Int64
 	logged  rarely
 	binding binding
+	wires   sync.Pool // of *batchWire
 
 	// The survey of the stores; see survey.
 	surveyed atomic.Int64
@@ -102,7 +103,7 @@ func Dial(config Config) (*Client, error) {
 		return nil, err
 	}
 
-	c := &Client{config: config, trust: trust, started: time.Now()}
+	c := &Client{config: config, trust: trust, started: time.Now(), wires: sync.Pool{New: func() any { return &batchWire{} }}}
 	c.closing, c.close = context.WithCancel(context.Background())
 	seen := map[string]bool{}
 
@@ -187,10 +188,12 @@ func (c *Client) Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answ
 		defer cancel()
 	}
 
-	req, err := c.encode(batch)
+	wire, err := c.encode(batch)
 	if err != nil {
 		return nil, err
 	}
+
+	defer c.wires.Put(wire)
 
 	n := int64(len(c.replicas))
 	first := c.sticky.Load()
@@ -204,7 +207,7 @@ func (c *Client) Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answ
 			continue
 		}
 
-		answers, err := c.ask(ctx, call{c.replicas[at], probe, false, req, batch})
+		answers, err := c.ask(ctx, call{c.replicas[at], probe, false, &wire.req, batch})
 
 		switch {
 		case err == nil:
@@ -230,7 +233,7 @@ func (c *Client) Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answ
 }
 
 // encode turns a batch into its wire form, unless it is one that servers refuse.
-func (c *Client) encode(batch *ledger.Batch) (*leasewayv1.AcquireRequest, error) {
+func (c *Client) encode(batch *ledger.Batch) (*batchWire, error) {
 	size := 0
 	for i := range batch.Asks {
 		size += len(batch.Asks[i].Key) + (len(batch.Asks[i].Ask.Takes)+len(batch.Asks[i].Ask.Needs))*maxNumberBytes + maxAskBytes
@@ -241,7 +244,10 @@ func (c *Client) encode(batch *ledger.Batch) (*leasewayv1.AcquireRequest, error)
 			len(batch.Asks), size, MaxAsks, MaxBatchBytes)
 	}
 
-	return encodeBatch(batch), nil
+	w, _ := c.wires.Get().(*batchWire)
+	w.encode(batch)
+
+	return w, nil
 }
 
 // call is one try of a batch at one replica.

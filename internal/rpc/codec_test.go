@@ -60,12 +60,17 @@ func genBatch(t *rapid.T) *ledger.Batch {
 	return batch
 }
 
+// All batches go through the same memory: nothing of one may be left in another.
 func TestABatchComesThroughWhole(t *testing.T) {
+	var (
+		w   batchWire
+		got = &ledger.Batch{Asks: []ledger.KeyAsk{}}
+	)
+
 	rapid.Check(t, func(t *rapid.T) {
 		batch := genBatch(t)
 
-		got, fault := decodeBatch(wire(t, encodeBatch(batch), &leasewayv1.AcquireRequest{}))
-		if fault != nil {
+		if fault := decodeBatch(wire(t, w.encode(batch), &leasewayv1.AcquireRequest{}), got); fault != nil {
 			t.Fatal(fault)
 		}
 
@@ -102,9 +107,16 @@ func genAnswer(t *rapid.T, seq uint64, takes int) ledger.Answer {
 	}
 }
 
+// So do all answers.
 func TestAnswersComeThroughWhole(t *testing.T) {
+	var (
+		w     answersWire
+		reply = ledger.Answers{Keys: []ledger.KeyAnswer{}}
+	)
+
 	rapid.Check(t, func(t *rapid.T) {
 		batch := genBatch(t)
+		batch.Reply = &reply
 		answers := &ledger.Answers{
 			Store: rapid.Uint64Range(1, math.MaxUint64).Draw(t, "store"), Live: rapid.Int64Range(1, maxHolders).Draw(t, "live"),
 			Version: rapid.Uint64Range(0, maxNumber).Draw(t, "version"), Keys: []ledger.KeyAnswer{},
@@ -129,7 +141,7 @@ func TestAnswersComeThroughWhole(t *testing.T) {
 			answers.Keys = append(answers.Keys, key)
 		}
 
-		got, odd, err := decodeAnswers(batch, wire(t, encodeAnswers(batch, answers), &leasewayv1.Answer{}))
+		got, odd, err := decodeAnswers(batch, wire(t, w.encode(batch, answers), &leasewayv1.Answer{}))
 		if err != nil || odd != 0 {
 			t.Fatalf("%d odd keys, error %v", odd, err)
 		}
@@ -149,7 +161,7 @@ func TestTermsAreSentOnceForKeysOfOneRule(t *testing.T) {
 		answers.Keys = append(answers.Keys, ledger.KeyAnswer{Answer: ledger.Answer{Seq: 1, Terms: terms}})
 	}
 
-	if got := len(encodeAnswers(batch, answers).GetTerms()); got != 3 {
+	if got := len(new(answersWire).encode(batch, answers).GetTerms()); got != 3 {
 		t.Errorf("%d terms for 100 keys of three rules", got)
 	}
 
@@ -157,7 +169,7 @@ func TestTermsAreSentOnceForKeysOfOneRule(t *testing.T) {
 		answers.Keys[i].Answer.Terms.Bucket.Burst = int64(i + 1)
 	}
 
-	got, odd, err := decodeAnswers(batch, encodeAnswers(batch, answers))
+	got, odd, err := decodeAnswers(batch, new(answersWire).encode(batch, answers))
 	if err != nil || odd != 0 || !reflect.DeepEqual(got.Keys, answers.Keys) {
 		t.Errorf("100 overrides: %d odd, error %v", odd, err)
 	}
@@ -254,7 +266,7 @@ func TestBatchesThatCannotBeReadNameTheField(t *testing.T) {
 		"seq":    {Holder: 1, Seq: 1 << 53},
 		"asks":   {Holder: 1, Seq: 1, Asks: make([]*leasewayv1.KeyAsk, MaxAsks+1)},
 	} {
-		if _, fault := decodeBatch(req); fault == nil || fault.field != field {
+		if _, fault := readBatch(req); fault == nil || fault.field != field {
 			t.Errorf("%s: fault %+v", field, fault)
 		}
 	}
@@ -262,7 +274,7 @@ func TestBatchesThatCannotBeReadNameTheField(t *testing.T) {
 
 // A request may hold no message where there should be one, which must not be a panic.
 func TestMissingMessagesAreEmptyOnes(t *testing.T) {
-	batch, fault := decodeBatch(&leasewayv1.AcquireRequest{Holder: 1, Seq: 1, Asks: []*leasewayv1.KeyAsk{nil}})
+	batch, fault := readBatch(&leasewayv1.AcquireRequest{Holder: 1, Seq: 1, Asks: []*leasewayv1.KeyAsk{nil}})
 	if fault != nil || len(batch.Asks) != 1 {
 		t.Errorf("batch %+v, fault %v", batch, fault)
 	}
@@ -284,4 +296,14 @@ func TestNamesAreMadeFitForTheWire(t *testing.T) {
 			t.Errorf("cleanName(%q) = %q, want %q", in, got, want)
 		}
 	}
+}
+
+// readBatch decodes into fresh memory.
+func readBatch(req *leasewayv1.AcquireRequest) (*ledger.Batch, *fault) {
+	batch := &ledger.Batch{}
+	if fault := decodeBatch(req, batch); fault != nil {
+		return nil, fault
+	}
+
+	return batch, nil
 }
