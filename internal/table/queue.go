@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -148,8 +149,8 @@ func (q *queue) chunk() []*Entry {
 	defer q.mu.Unlock()
 
 	n := min(len(q.entries), maxBatch)
-	chunk := append([]*Entry(nil), q.entries[:n]...)
-	q.entries = append(q.entries[:0], q.entries[n:]...)
+	chunk := slices.Clone(q.entries[:n])
+	q.entries = slices.Delete(q.entries, 0, n) // which keeps no entry that leaves the table
 
 	return chunk
 }

@@ -75,6 +75,7 @@ func (w *wheel) due(now int64) []*Entry {
 			}
 		}
 
+		clear(w.slots[i]) // else it would keep entries that leave the table
 		w.slots[i] = w.slots[i][:0]
 		if cap(w.slots[i]) > 1<<12 {
 			w.slots[i] = nil
