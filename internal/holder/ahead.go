@@ -7,7 +7,7 @@ import (
 
 // next is a lease of a fixed window that has not begun.
 type next struct {
-	id      uint64 // 0: none
+	id      uint64
 	granted int64
 	from    int64 // when its window has surely begun
 	until   int64
@@ -19,7 +19,7 @@ type next struct {
 // is how long before the window's end, drawn by the caller so that holders differ.
 func (l *Lease) WantsAhead(lead int64) (at int64, ok bool) {
 	h := &l.heard
-	if h.terms.Algorithm != rate.FixedWindow || l.id == 0 || l.next.id != 0 || l.demand.want == 0 {
+	if h.terms().Algorithm != rate.FixedWindow || l.id == 0 || l.next != nil || l.demand.want == 0 {
 		return 0, false
 	}
 
@@ -27,7 +27,13 @@ func (l *Lease) WantsAhead(lead int64) (at int64, ok bool) {
 }
 
 // Begins returns when a lease of the next window may be spent from, 0 without one.
-func (l *Lease) Begins() int64 { return l.next.from }
+func (l *Lease) Begins() int64 {
+	if l.next == nil {
+		return 0
+	}
+
+	return l.next.from
+}
 
 // AskAhead builds the ask for the next window, and remembers it as the one on its way.
 func (l *Lease) AskAhead(now int64, need Need) ledger.Ask {
@@ -42,21 +48,21 @@ func (l *Lease) AskAhead(now int64, need Need) ledger.Ask {
 // window has begun by the slowest reckoning, until its TTL ends by the fastest.
 func (l *Lease) hearAhead(now int64, a *ledger.Answer) {
 	from := now + a.Window.Left
-	l.next = next{id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + a.TTL, end: from + a.Terms.After()}
+	l.next = &next{id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + a.TTL, end: from + a.Terms.After()}
 
 	if a.Lease == 0 || a.Granted == 0 {
-		l.next = next{id: ^uint64(0), from: from} // none is to be had: do not ask again
+		l.next = &next{id: ^uint64(0), from: from} // none is to be had: do not ask again
 	}
 }
 
 // begin starts the lease of the window that has begun, if there is one.
 func (l *Lease) begin(now int64) {
 	n := l.next
-	if n.id == 0 || now < n.from {
+	if n == nil || now < n.from {
 		return
 	}
 
-	l.next = next{}
+	l.next = nil
 
 	if n.granted == 0 || now >= n.until {
 		return
@@ -64,7 +70,7 @@ func (l *Lease) begin(now int64) {
 
 	l.expire(now)
 	l.id, l.granted, l.over = n.id, n.granted, n.until
-	l.until = n.until - margin(&l.heard.terms, n.until-n.from)
+	l.until = n.until - margin(l.heard.terms(), n.until-n.from)
 	l.balance.Store(n.granted)
 	l.low.Store(min(l.demand.low(), n.granted))
 	l.denyTill.Store(0)

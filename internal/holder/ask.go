@@ -32,8 +32,8 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 
 	l.begin(now)
 
-	if now >= l.ended.until {
-		l.ended = ended{}
+	if l.ended != nil && now >= l.ended.until {
+		l.ended = nil
 	}
 
 	if need.Return {
@@ -45,7 +45,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 
 	spent := l.Spent()
 	balance := l.want(now, spent, need)
-	bucket := l.heard.terms.Bucket
+	bucket := &l.heard.terms().Bucket
 
 	if b := l.balance.Load(); balance < b && !l.strike(b-balance) {
 		balance = b
@@ -60,19 +60,22 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		// At least what is held: reservations come and go while this is added up.
 		RaiseTo: max(l.granted-l.struck, spent+balance+l.reserved.Load()),
 		Keep:    l.debt < l.acked,
-		Ended:   l.ended.id, EndedSpent: l.ended.spent,
+	}
+
+	if l.ended != nil {
+		ask.Ended, ask.EndedSpent = l.ended.id, l.ended.spent
 	}
 
 	l.mark.send(bucket, spent)
 
 	if p := l.mark.before; p.ok {
-		end := add(bucket, p.t, spent-l.mark.base)
+		end := p.time(*bucket, spent-l.mark.base)
 		ask.Lag, ask.LagFrac = now-end.Micros, end.Frac
 	}
 
 	l.told = spent
 	l.credit = l.credit || l.id != 0 && l.debt < l.acked
-	l.sent = sent{seq: need.Seq, at: now, spent: spent, ended: l.ended.id}
+	l.sent = sent{seq: need.Seq, at: now, spent: spent, ended: ask.Ended}
 
 	return ask
 }
@@ -81,7 +84,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 // the fastest clock has it, and the start of the next, as the slowest has it, that
 // is the one leased ahead, if there is one.
 func (l *Lease) named() uint64 {
-	if l.id == 0 && l.next.granted > 0 {
+	if l.id == 0 && l.next != nil && l.next.granted > 0 {
 		return l.next.id
 	}
 
@@ -112,7 +115,7 @@ func (l *Lease) want(now, spent int64, need Need) int64 {
 	}
 
 	holders := max(need.Holders, l.heard.holders)
-	if t := &l.heard.terms; l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
+	if t := l.heard.terms(); l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
 		return needs + l.demand.want
 	}
 
@@ -151,8 +154,8 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		return true
 	}
 
-	if sent.ended == l.ended.id {
-		l.ended = ended{}
+	if l.ended != nil && sent.ended == l.ended.id {
+		l.ended = nil
 	}
 
 	l.tick.Store(0) // the next spend looks at the lease's end, which may be past, and opens a mark of its own
@@ -162,8 +165,8 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		l.id = a.Lease
 		sent.spent = 0
 
-		if a.Lease == l.next.id {
-			l.next = next{} // its window has begun
+		if l.next != nil && a.Lease == l.next.id {
+			l.next = nil // its window has begun
 		}
 	} else {
 		l.mark.answered()
@@ -187,7 +190,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.end > max(1, a.Terms.Length)/2
 	l.heard = heard{
 		at: max(1, sent.at), tat: a.Level.Shift(sent.at), spent: sent.spent, others: a.Others, holders: a.Holders,
-		terms: a.Terms, window: a.Window, end: now + a.Window.Left,
+		under: l.heard.carries(&a.Terms), window: a.Window, end: now + a.Window.Left,
 	}
 	l.settleDebt(now, a)
 
@@ -254,8 +257,8 @@ func (l *Lease) Refresh() int64 {
 		return 0
 	}
 
-	ttl := l.heard.terms.TTL
-	if l.heard.terms.Algorithm.Windowed() {
+	ttl := l.heard.terms().TTL
+	if l.heard.terms().Algorithm.Windowed() {
 		ttl = min(ttl, l.until-l.sent.at) // it ends with its window
 	}
 

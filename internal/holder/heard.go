@@ -7,9 +7,9 @@ import (
 
 // heard is what the last answer said, in the holder's time.
 type heard struct {
-	at      int64 // when its ask was sent; 0: never
-	terms   ledger.Terms
-	spent   int64 // S that it took in
+	at      int64         // when its ask was sent; 0: never
+	under   *ledger.Terms // nil before the first answer
+	spent   int64         // S that it took in
 	others  int64
 	holders int64
 
@@ -26,23 +26,41 @@ func (l *Lease) Remaining(now int64) int64 {
 		return 0
 	}
 
-	return max(0, min(l.heard.terms.Bucket.Burst, l.balance.Load()+l.avail(now)))
+	return max(0, min(l.heard.terms().Bucket.Burst, l.balance.Load()+l.avail(now)))
 }
 
 // avail is Remaining without what this holder has leased.
 func (l *Lease) avail(now int64) int64 {
 	if h := &l.heard; h.bucket() {
-		return h.terms.Bucket.Avail(now, l.level(now))
+		return h.terms().Bucket.Avail(now, l.level(now))
 	}
 
 	return l.heard.avail(now)
+}
+
+// Standing returns what the store would have left at now, and when everything
+// would be whole again if all that is leased were spent.
+func (l *Lease) Standing(now int64) (avail, full int64) {
+	h := &l.heard
+	if !h.bucket() {
+		return max(0, l.Remaining(now)-l.balance.Load()), now + l.Full(now)
+	}
+
+	level := l.level(now)
+	full = level.Micros
+
+	if level.Frac > 0 {
+		full++
+	}
+
+	return h.terms().Bucket.Avail(now, level), max(now, full)
 }
 
 // Full returns the µs from now until a bucket is full again or a window ends, own unspent tokens counted as not taken.
 func (l *Lease) Full(now int64) int64 {
 	h := &l.heard
 
-	switch b := h.terms.Bucket; {
+	switch b := h.terms().Bucket; {
 	case !l.Known():
 		return 0
 	case h.bucket():
@@ -55,7 +73,7 @@ func (l *Lease) Full(now int64) int64 {
 // FullSpent is Full if everything that is leased were spent now.
 func (l *Lease) FullSpent(now int64) int64 {
 	if h := &l.heard; h.bucket() {
-		return h.terms.Bucket.Full(now, l.level(now))
+		return h.terms().Bucket.Full(now, l.level(now))
 	}
 
 	return l.Full(now)
@@ -65,7 +83,7 @@ func (l *Lease) FullSpent(now int64) int64 {
 func (l *Lease) Wait(now, n int64) int64 {
 	h := &l.heard
 
-	switch b := h.terms.Bucket; {
+	switch b := h.terms().Bucket; {
 	case !l.Known():
 		return 0
 	case n > b.Burst:
@@ -80,28 +98,60 @@ func (l *Lease) Wait(now, n int64) int64 {
 // level returns the tat that the ledger would compute if it were asked at now.
 func (l *Lease) level(now int64) rate.Time {
 	h := &l.heard
-	b := h.terms.Bucket
+	b := h.terms().Bucket
 	left := l.balance.Load() + l.reserved.Load()
 	tat := h.tat
 
-	if p := l.mark.latest(b, l.Spent()); p.ok {
-		began := add(b, p.t, l.granted-l.mark.base+h.others)
+	if p := l.mark.latest(&h.terms().Bucket, l.Spent()); p.ok {
+		began := p.time(b, l.granted-l.mark.base+h.others)
 		tat = tat.Max(began.Min(add(b, rate.At(now), l.granted-h.spent+h.others)))
 	}
 
 	return tat.Max(add(b, rate.At(now), left+h.others))
 }
 
+// terms returns the key's terms, zero ones before the first answer.
+func (h *heard) terms() *ledger.Terms {
+	if h.under == nil {
+		return &ledger.Terms{}
+	}
+
+	return h.under
+}
+
+// Share makes l refer to t if it has the same terms, and returns what it refers
+// to: keys of one rule share theirs, since there are many of them.
+func (l *Lease) Share(t *ledger.Terms) *ledger.Terms {
+	if t != nil && l.heard.under != nil && *l.heard.under == *t {
+		l.heard.under = t
+	}
+
+	return l.heard.under
+}
+
+// carries returns what h should refer to from now on, for terms t.
+func (h *heard) carries(t *ledger.Terms) *ledger.Terms {
+	if h.under != nil && *h.under == *t {
+		return h.under
+	}
+
+	own := *t
+
+	return &own
+}
+
 func (h *heard) bucket() bool {
-	return h.terms.Algorithm == rate.TokenBucket || h.terms.Algorithm == rate.LeakyBucket
+	a := h.terms().Algorithm
+
+	return a == rate.TokenBucket || a == rate.LeakyBucket
 }
 
 // avail returns what a bucket had left at the answer, or a window or log has left at now.
 func (h *heard) avail(now int64) int64 {
-	switch b := h.terms.Bucket; {
+	switch b := h.terms().Bucket; {
 	case h.bucket():
 		return b.Avail(h.at, h.tat)
-	case h.terms.Algorithm == rate.SlidingWindow:
+	case h.terms().Algorithm == rate.SlidingWindow:
 		w, elapsed := h.roll(now)
 
 		return h.sliding().Avail(w, elapsed)
@@ -117,11 +167,11 @@ func (h *heard) wait(now, n int64) int64 {
 	switch {
 	case n <= h.avail(now):
 		return 0
-	case h.terms.Algorithm == rate.SlidingWindow:
+	case h.terms().Algorithm == rate.SlidingWindow:
 		w, elapsed := h.roll(now)
 
 		return h.sliding().Wait(w, elapsed, n)
-	case h.terms.Algorithm == rate.SlidingLog && h.window.Wait > 0:
+	case h.terms().Algorithm == rate.SlidingLog && h.window.Wait > 0:
 		return max(1, h.at+h.window.Wait-now)
 	default:
 		return h.left(now)
@@ -134,7 +184,7 @@ func (h *heard) left(now int64) int64 {
 		return h.end - now
 	}
 
-	if length := h.terms.Length; length > 0 && h.terms.Algorithm.Windowed() {
+	if length := h.terms().Length; length > 0 && h.terms().Algorithm.Windowed() {
 		return length - (now-h.end)%length
 	}
 
@@ -142,12 +192,12 @@ func (h *heard) left(now int64) int64 {
 }
 
 func (h *heard) sliding() rate.Sliding {
-	return rate.Sliding{Limit: h.terms.Bucket.Burst, Length: max(1, h.terms.Length)}
+	return rate.Sliding{Limit: h.terms().Bucket.Burst, Length: max(1, h.terms().Length)}
 }
 
 // roll returns the sliding window at now if nothing was used since the answer.
 func (h *heard) roll(now int64) (w rate.Window, elapsed int64) {
-	length := max(1, h.terms.Length)
+	length := max(1, h.terms().Length)
 	start := h.end - length
 	w = rate.Window{Start: start, Used: h.window.Used, Prev: h.window.Prev}
 

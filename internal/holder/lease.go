@@ -39,36 +39,41 @@ type Exact struct{}
 func (Exact) After(tick int64) int64 { return tick }
 
 // Lease is the holder's side of one (rule, key). The zero value holds nothing.
+// What each request reads comes first, and what the first of a tick reads after it.
 type Lease struct {
 	// Spent by requests, without the lock.
 	balance  atomic.Int64
 	tick     atomic.Int64  // the tick for which Turn last ran
 	low      atomic.Int64  // a balance below it wants a refill
-	reserved atomic.Int64  // taken from the balance, not yet committed
 	epoch    atomic.Uint64 // raised when a lease ends: what was taken from it before cannot come back
-	refused  atomic.Int64  // tokens that were asked for and not given since the last ask
-	denyTill atomic.Int64  // until then a cost above what is here is denied
-	denyOver atomic.Int64  // what the store had left when it said so
-	denyOnly atomic.Int64  // the one cost that is denied, 0 for all above denyOver
+	reserved atomic.Int64  // taken from the balance, not yet committed
 
 	// Under the caller's lock.
 	id      uint64
+	until   int64 // no more is spent from then on
 	granted int64 // G, as last heard
 	struck  int64 // of it, given back in an ask that was not answered yet
-	until   int64 // no more is spent from then on
-	over    int64 // end of the lease
-	mark    mark
-	sent    sent
-	heard   heard
-	demand  demand
-	local   local
-	debt    int64 // D to report
-	acked   int64 // D that the ledger confirmed
-	past    int64 // spent of leases that ended
-	ended   ended
-	next    next
 	told    int64 // the largest S that an ask of this lease reported
-	credit  bool  // an ask that named this lease asked for a refund, and no answer came yet
+	next    *next // nil: none was asked for
+	mark    mark
+	heard   heard
+
+	// Of requests that are refused, without the lock.
+	denyTill atomic.Int64 // until then a cost above what is here is denied
+	denyOver atomic.Int64 // what the store had left when it said so
+	denyOnly atomic.Int64 // the one cost that is denied, 0 for all above denyOver
+	refused  atomic.Int64 // tokens that were asked for and not given since the last ask
+
+	// Under the lock, of asks and answers.
+	over   int64 // end of the lease
+	sent   sent
+	demand demand
+	debt   int64  // D to report
+	acked  int64  // D that the ledger confirmed
+	past   int64  // spent of leases that ended
+	local  *local // nil: the coordinator decides
+	ended  *ended // nil: none that the ledger should hear of
+	credit bool   // an ask that named this lease asked for a refund, and no answer came yet
 }
 
 // sent is the ask that is on its way.
@@ -106,13 +111,13 @@ func (l *Lease) Balance() int64 { return l.balance.Load() }
 func (l *Lease) Holds() bool { return l.id != 0 || l.sent.seq != 0 }
 
 // Owes reports whether there is debt or a refund to report.
-func (l *Lease) Owes() bool { return l.debt != l.acked || l.local.on || l.ended.id != 0 }
+func (l *Lease) Owes() bool { return l.debt != l.acked || l.local != nil || l.ended != nil }
 
 // Known reports whether an answer was ever heard, and with it the key's terms.
 func (l *Lease) Known() bool { return l.heard.at != 0 }
 
 // Terms returns the key's terms as last heard; see Known.
-func (l *Lease) Terms() ledger.Terms { return l.heard.terms }
+func (l *Lease) Terms() ledger.Terms { return *l.heard.terms() }
 
 // Until returns when the lease ends, 0 without one.
 func (l *Lease) Until() int64 { return l.until }
@@ -125,6 +130,11 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) {
 	l.mark.turn(l, ticks)
 	l.mark.tick, l.mark.first, l.mark.open = tick, l.Spent(), true
 	l.tick.Store(tick)
+}
+
+// GoesOn reports whether at now Turn has nothing to end and nothing to begin.
+func (l *Lease) GoesOn(now int64) bool {
+	return l.id != 0 && now < l.until && (l.next == nil || now < l.next.from)
 }
 
 // stop ends a lease whose time is over, and strikes what is left of one that
@@ -141,12 +151,12 @@ func (l *Lease) stop(now int64) {
 // expire ends a lease whose time is over. The ledger takes what was left as
 // spent, but for a sliding window that it was told of.
 func (l *Lease) expire(now int64) {
-	t := &l.heard.terms
+	t := l.heard.terms()
 	id, granted := l.id, l.granted
 	gone := l.end()
 
 	if t.Algorithm == rate.SlidingWindow && granted > gone && now >= l.heard.end && now < l.heard.end+t.TTL {
-		l.ended = ended{id: id, spent: gone, until: l.heard.end + t.TTL}
+		l.ended = &ended{id: id, spent: gone, until: l.heard.end + t.TTL}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 // rate: both together never drain faster than the limit, whatever was really in
 // use, and just as fast if the bucket was empty when the outage began.
 type local struct {
-	on     bool
 	bucket rate.Bucket // decides
 	tat    rate.Time
 	share  rate.Bucket // drains the debt
@@ -33,12 +32,12 @@ const (
 // BeginLocal starts the local bucket of a key whose limit is whole: fixed if
 // the rule names one per instance, else one of the shares of so many live holders.
 func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, holders int64) {
-	if l.local.on {
+	if l.local != nil {
 		return
 	}
 
 	share := whole.Share(localNum, localDen, max(1, holders))
-	f := local{on: true, bucket: share, share: whole.Share(1, 1, max(1, holders)), base: l.debt}
+	f := &local{bucket: share, share: whole.Share(1, 1, max(1, holders)), base: l.debt}
 	f.from = rate.At(whole.Add(rate.At(now), whole.Burst).Micros + 1)
 
 	if fixed != nil {
@@ -50,7 +49,7 @@ func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, hol
 	if l.Known() {
 		f.from = rate.At(max(f.from.Micros, l.heard.tat.Micros+1)) // overdrawn, it drains for longer
 		// The used part of the bucket is used in the local one, too.
-		b := l.heard.terms.Bucket
+		b := l.heard.terms().Bucket
 		used := b.Burst - b.Avail(now, l.heard.tat)
 		f.tat = add(f.bucket, f.tat, int64(math.Ceil(float64(used)/float64(b.Burst)*float64(f.bucket.Burst))))
 	}
@@ -60,7 +59,7 @@ func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, hol
 }
 
 // Local reports whether the local bucket is in force.
-func (l *Lease) Local() bool { return l.local.on }
+func (l *Lease) Local() bool { return l.local != nil }
 
 // LocalBurst returns the capacity of the local bucket.
 func (l *Lease) LocalBurst() int64 { return l.local.bucket.Burst }
@@ -71,7 +70,7 @@ func (l *Lease) LocalDelay(now int64) int64 { return l.local.bucket.Full(now, l.
 // TakeLocal decides a request for n tokens by the local bucket, and returns
 // what is left in it and, after a refusal, the µs until it would pass (-1: never).
 func (l *Lease) TakeLocal(now, n int64) (ok bool, left, wait int64) {
-	f := &l.local
+	f := l.local
 	f.tat, ok = f.bucket.Take(now, f.tat, n)
 	left = f.bucket.Avail(now, f.tat)
 
@@ -108,7 +107,7 @@ func (f *local) owed(now int64) int64 {
 // oweLocal brings the debt up to what is owed at now. It never falls, so a
 // message that was lost says the same or less than the next.
 func (l *Lease) oweLocal(now int64) {
-	if l.local.on {
+	if l.local != nil {
 		l.debt = max(l.debt, l.local.base+l.local.owed(now))
 	}
 }
@@ -116,7 +115,7 @@ func (l *Lease) oweLocal(now int64) {
 // endLocal ends the local bucket; what it admitted is debt.
 func (l *Lease) endLocal(now int64) {
 	l.oweLocal(now)
-	l.local = local{}
+	l.local = nil
 }
 
 // Borrow admits n tokens of a key that no answer was heard about, if with them

@@ -18,16 +18,25 @@ type mark struct {
 	open  bool
 }
 
+// point is the instant at + n·T, where T is the time of a token. It is kept in
+// two parts because it is compared in each tick, and needed as one with each ask.
 type point struct {
-	t  rate.Time
+	at int64 // µs
+	n  int64 // tokens, at most a burst of them either way
 	ok bool
 }
 
-func (p *point) raise(t rate.Time) {
-	if !p.ok || p.t.Less(t) {
-		*p = point{t: t, ok: true}
+// raise makes p the later of p and at + n·T.
+func (p *point) raise(b *rate.Bucket, at, n int64) {
+	n = max(-b.Burst, min(b.Burst, n))
+
+	if !p.ok || b.Longer(at-p.at, p.n-n) {
+		*p = point{at: at, n: n, ok: true}
 	}
 }
+
+// time returns p moved by n tokens.
+func (p *point) time(b rate.Bucket, n int64) rate.Time { return add(b, b.Add(rate.At(p.at), p.n), n) }
 
 // turn folds in the tick that ends, if anything was spent in it.
 func (m *mark) turn(l *Lease, ticks Ticks) {
@@ -37,24 +46,19 @@ func (m *mark) turn(l *Lease, ticks Ticks) {
 
 	m.open = false
 
-	if l.heard.terms.Bucket.Burst > 0 && l.Spent() > m.first {
-		m.now.raise(span(l.heard.terms.Bucket, ticks.After(m.tick), m.sentBase-m.first))
+	if b := &l.heard.terms().Bucket; b.Burst > 0 && l.Spent() > m.first {
+		m.now.raise(b, ticks.After(m.tick), m.sentBase-m.first)
 	}
 }
 
 // send closes the spends that an ask of S = spent reports.
-func (m *mark) send(b rate.Bucket, spent int64) {
+func (m *mark) send(b *rate.Bucket, spent int64) {
 	if m.now.ok {
-		m.before.raise(m.rebased(b))
+		m.before.raise(b, m.now.at, m.now.n+m.base-m.sentBase)
 	}
 
 	m.now = point{}
 	m.sentBase = spent
-}
-
-// rebased returns the point of `now`, told relative to base.
-func (m *mark) rebased(b rate.Bucket) rate.Time {
-	return add(b, m.now.t, m.base-m.sentBase)
 }
 
 // answered forgets the spends that the answered ask reported.
@@ -65,20 +69,18 @@ func (m *mark) answered() {
 
 // latest returns the point over all spends since the last answer, relative to
 // base; spent is S now. A tick that is still open counts from when it began.
-func (m *mark) latest(b rate.Bucket, spent int64) point {
+func (m *mark) latest(b *rate.Bucket, spent int64) point {
 	p := m.before
 	if m.open && spent > m.first {
-		p.raise(span(b, m.tick, m.base-m.first))
+		p.raise(b, m.tick, m.base-m.first)
 	}
 
 	if m.now.ok {
-		p.raise(m.rebased(b))
+		p.raise(b, m.now.at, m.now.n+m.base-m.sentBase)
 	}
 
 	return p
 }
-
-func span(b rate.Bucket, at, n int64) rate.Time { return add(b, rate.At(at), n) }
 
 // add moves t by the time of n tokens, at most a burst of them either way.
 func add(b rate.Bucket, t rate.Time, n int64) rate.Time {

@@ -121,8 +121,8 @@ func (l *Lease) CountsUntil(now int64) int64 {
 	switch h := &l.heard; {
 	case h.bucket():
 		return math.MaxInt64
-	case h.terms.Algorithm == rate.SlidingLog:
-		return now + h.terms.Length
+	case h.terms().Algorithm == rate.SlidingLog:
+		return now + h.terms().Length
 	default:
 		return now + h.left(now)
 	}
@@ -144,7 +144,11 @@ func (l *Lease) Refund(now int64, p Payment) (ask bool) {
 	}
 
 	l.debt -= p.N
-	l.local.base -= p.N
+
+	if l.local != nil {
+		l.local.base -= p.N
+	}
+
 	l.denyTill.Store(0)
 
 	return true

@@ -96,6 +96,20 @@ func (b Bucket) Add(t Time, n int64) Time {
 	return Time{Micros: t.Micros + micros, Frac: units - micros*b.Q}
 }
 
+// Longer reports whether a span of micros is longer than the time of n tokens; either may be negative.
+func (b *Bucket) Longer(micros, n int64) bool {
+	size := micros
+	if size < 0 {
+		size = -size
+	}
+
+	if hi, lo := bits.Mul64(uint64(size), uint64(b.Q)); hi != 0 || lo > 2*MaxProduct {
+		return micros > 0
+	}
+
+	return micros*b.Q > n*b.P
+}
+
 // Avail returns how many whole tokens the bucket holds at now, when it is full at tat.
 func (b Bucket) Avail(now int64, tat Time) int64 {
 	used, over := b.units(now, tat)

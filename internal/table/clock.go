@@ -14,7 +14,8 @@ const asleep = -1
 const (
 	tickEvery  = time.Millisecond
 	sleepAfter = 1000 // ticks without a request
-	ringSize   = 512  // ticks remembered
+	ringSize   = 4096 // of slots for ticks that are over
+	ringShift  = 9    // of a tick, for its slot: two ticks may begin 512 µs apart
 )
 
 // Clock is the holder's time: µs on the process's monotonic clock, and a coarse
@@ -28,12 +29,14 @@ type Clock struct {
 	virtual bool
 	epoch   int64 // of a virtual clock: the time of day when it shows 0, µs since the Unix epoch
 
-	mu    sync.Mutex
-	ring  [ringSize]int64
-	n     int   // ticks so far
-	worst int64 // the longest tick
+	mu    sync.Mutex // one tick ends at a time
+	ring  [ringSize]past
+	worst atomic.Int64 // the longest tick, µs
 	wake  chan struct{}
 }
+
+// past is a tick that is over. Its end is valid if its begin is the same before and after it was read.
+type past struct{ begin, end atomic.Int64 }
 
 // NewClock returns the real clock. It ticks while Run runs.
 func NewClock() *Clock {
@@ -161,11 +164,14 @@ func (c *Clock) advance(tick int64) {
 	}
 
 	if old != asleep {
-		c.worst = max(c.worst, now-old)
+		c.worst.Store(max(c.worst.Load(), now-old))
+
+		p := &c.ring[old>>ringShift%ringSize]
+		p.begin.Store(asleep)
+		p.end.Store(now)
+		p.begin.Store(old)
 	}
 
-	c.ring[c.n%ringSize] = now
-	c.n++
 	c.tick.Store(tick)
 }
 
@@ -176,22 +182,20 @@ func (c *Clock) After(tick int64) int64 {
 		return tick
 	}
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
-
-	next := int64(0)
-
-	for i := c.n - 1; i >= max(0, c.n-ringSize); i-- {
-		if c.ring[i%ringSize] <= tick {
-			if next == 0 {
-				return c.now() // the present tick
-			}
-
-			return next
-		}
-
-		next = c.ring[i%ringSize]
+	if c.tick.Load() == tick {
+		return c.now()
 	}
 
-	return tick + c.worst
+	p := &c.ring[tick>>ringShift%ringSize]
+	if p.begin.Load() == tick {
+		if end := p.end.Load(); p.begin.Load() == tick {
+			return end
+		}
+	}
+
+	return tick + c.worst.Load()
 }
+
+// trusted reports whether tick, as a request has just read it, will do without a
+// look at the real clock: others have looked at it within this tick.
+func (c *Clock) trusted(tick int64) bool { return tick != asleep && c.used.Load() && !c.virtual }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -11,21 +12,26 @@ import (
 )
 
 // Entry is one key of one rule: its lease, the requests that wait for it, and
-// what the answers say about it.
+// what the answers say about it. What each request reads comes first.
 type Entry struct {
+	short  [shortKey]byte // the key itself if it is short: beside what else is read
+	key    string
+	limits atomic.Pointer[limits]
+	avail  atomic.Int64 // what the store has left, as of the lease's tick
+	full   atomic.Int64 // when the bucket is full if the lease is spent, on the holder's clock
+
 	holder.Lease
 
-	limits atomic.Pointer[limits]
-	avail  atomic.Int64 // what the store had left, when it last answered
-	full   atomic.Int64 // when the bucket is full if the lease is spent, on the holder's clock
+	rule   *Rule
+	mu     sync.Mutex
 	extra  atomic.Int64 // tokens spent above one a request
 	denied atomic.Int64 // requests denied from memory
 	asking atomic.Bool  // it is in the queue
 
-	rule *Rule
-	key  string
-
-	mu      sync.Mutex
+	ahead   bool      // its next ask is for the next window
+	missed  bool      // the last ask got no answer
+	gone    bool      // it is in no table any more
+	stray   bool      // it never was, since the table is full; set before anyone else sees it
 	waiting []*waiter // for the next flight
 	flying  []*waiter // for the answer to the one under way
 	counted int64     // of TotalSpent, in the rule's counts
@@ -34,18 +40,17 @@ type Entry struct {
 	used    int64     // when a request last came to the slow path
 	downTo  int64     // until then its store does not answer
 	lead    int64     // how long before the end of its window it asks for the next one, µs
-	ahead   bool      // its next ask is for the next window
-	missed  bool      // the last ask got no answer
-	gone    bool      // it is in no table any more
-	stray   bool      // it never was, since the table is full; set before anyone else sees it
 	visit   int64     // the wheel's slot for it; under the wheel's lock
 	due     int64     // when it is to be visited, which may be turns away; under the same
 }
 
+// shortKey is the length of keys, in bytes, that need no memory of their own.
+const shortKey = 24
+
 // entry returns the entry of key, made if need be.
 func (r *Rule) entry(key string) *Entry {
 	key = rule.Compact(key)
-	if e, ok := r.entries.Load(key); ok {
+	if e := r.keys.find(key); e != nil {
 		return e
 	}
 
@@ -54,8 +59,10 @@ func (r *Rule) entry(key string) *Entry {
 		return r.overflow(key)
 	}
 
-	e, loaded := r.entries.LoadOrStore(strings.Clone(key), r.newEntry(key))
-	if !loaded {
+	made := r.newEntry(key)
+
+	e := r.keys.add(made)
+	if e == made {
 		t.keys.Add(1)
 		t.wheel.add(e, t.clock.Now()+idleAfter)
 	}
@@ -92,11 +99,20 @@ func (r *Rule) spareEntry() *Entry {
 }
 
 func (r *Rule) newEntry(key string) *Entry {
-	e := &Entry{rule: r, key: strings.Clone(key)}
+	e := &Entry{rule: r}
+	if n := copy(e.short[:], key); n == len(key) {
+		e.key = text(e.short[:n])
+	} else {
+		e.key = strings.Clone(key)
+	}
+
 	e.refresh()
 
 	return e
 }
+
+// text views b, which never changes, as a string.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) } //nolint:gosec // an entry's key is written once
 
 // refresh makes the entry follow its rule as it is in force; under the lock,
 // or before anyone else sees the entry.
@@ -132,6 +148,28 @@ func (e *Entry) saw(now int64, a *ledger.Answer) {
 
 // leaving reports whether the entry's rule is gone, so that everything is to be given back.
 func (e *Entry) leaving() bool { return e.rule.retired.Load() }
+
+// quickTurn is turn for a lease that goes on, without a look at the real clock.
+// It reports false if there is more to do, or the lock is held: then only the slow path can tell.
+func (e *Entry) quickTurn(tick int64) bool {
+	c := e.rule.table.clock
+	if !c.trusted(tick) || !e.mu.TryLock() {
+		return false
+	}
+	defer e.mu.Unlock()
+
+	if e.gone || !e.GoesOn(tick) || e.limits.Load().version != e.rule.version.Load() {
+		return false
+	}
+
+	e.Turn(tick, tick, c)
+
+	avail, full := e.Standing(tick)
+	e.avail.Store(avail)
+	e.full.Store(full)
+
+	return true
+}
 
 // turn brings the lease to the present tick; under the lock.
 func (e *Entry) turn(now int64) (tick int64) {

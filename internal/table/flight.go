@@ -247,6 +247,10 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 
 	e.missed, e.downTo = false, 0
 
+	if shared := e.rule.terms.Load(); e.Share(shared) != shared && a.Answer.Terms.Revision == 0 {
+		e.rule.terms.Store(e.Share(nil))
+	}
+
 	if a.Answer.Ahead {
 		return len(e.waiting) > 0
 	}
@@ -305,15 +309,13 @@ func (t *Table) returnAll(ctx context.Context) error {
 	var holding []*Entry
 
 	for _, r := range t.allRules() {
-		r.entries.Range(func(_ string, e *Entry) bool {
+		r.keys.all(func(e *Entry) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 
 			if e.Holds() || e.Owes() {
 				holding = append(holding, e)
 			}
-
-			return true
 		})
 	}
 

@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/puzpuzpuz/xsync/v4"
-
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -17,12 +16,14 @@ type Rule struct {
 	id      string
 	now     atomic.Pointer[rule.Rule]
 	own     atomic.Pointer[limits] // of its keys without an override
-	entries *xsync.Map[string, *Entry]
-	spare   atomic.Pointer[Entry] // of all keys that found the table full, in an outage
-	retired atomic.Bool           // no rule set in force has it
-	off     atomic.Int64          // until when it is switched off, µs since the Unix epoch; 0: it is on
-	test    atomic.Pointer[Rule]  // the same rule's budgets for requests of class test
-	testing bool                  // it is the other's test
+	keys    keys
+	version atomic.Uint64                // of now
+	terms   atomic.Pointer[ledger.Terms] // which most keys share
+	spare   atomic.Pointer[Entry]        // of all keys that found the table full, in an outage
+	retired atomic.Bool                  // no rule set in force has it
+	off     atomic.Int64                 // until when it is switched off, µs since the Unix epoch; 0: it is on
+	test    atomic.Pointer[Rule]         // the same rule's budgets for requests of class test
+	testing bool                         // it is the other's test
 	counts  ruleCounts
 }
 
@@ -48,7 +49,7 @@ func (t *Table) SetRules(set *rule.Set) error {
 	for i, def := range set.Rules {
 		r := t.rules[def.ID]
 		if r == nil {
-			r = &Rule{table: t, id: def.ID, entries: xsync.NewMap[string, *Entry]()}
+			r = t.newRule(def.ID)
 			t.rules[def.ID] = r
 		}
 
@@ -77,10 +78,18 @@ func (t *Table) SetRules(set *rule.Set) error {
 	return nil
 }
 
+func (t *Table) newRule(id string) *Rule {
+	r := &Rule{table: t, id: id}
+	r.keys.init()
+
+	return r
+}
+
 // follow puts a version of the rule in force.
 func (r *Rule) follow(def *rule.Rule) {
 	r.own.Store(newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL}))
 	r.now.Store(def)
+	r.version.Store(def.Version)
 	r.retired.Store(false)
 }
 
@@ -106,7 +115,7 @@ func (t *Table) Match(req *rule.Request, buf []rule.Match) ([]rule.Match, []*Rul
 // retire gives back the leases of a rule that is gone. The rule itself is kept:
 // programs may hold it, and if it comes back it must be the one they hold.
 func (t *Table) retire(r *Rule) {
-	r.entries.Range(func(_ string, e *Entry) bool {
+	r.keys.all(func(e *Entry) {
 		e.mu.Lock()
 		holds := e.Holds()
 		e.mu.Unlock()
@@ -114,8 +123,6 @@ func (t *Table) retire(r *Rule) {
 		if holds {
 			t.enqueue(e, false)
 		}
-
-		return true
 	})
 }
 

@@ -86,7 +86,7 @@ func (t *Table) Stats() Stats {
 
 // fold brings the rule's counts up to date, and returns how many leases it has.
 func (r *Rule) fold(now int64) (leases int64) {
-	r.entries.Range(func(_ string, e *Entry) bool {
+	r.keys.all(func(e *Entry) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 
@@ -95,8 +95,6 @@ func (r *Rule) fold(now int64) (leases int64) {
 		if e.Until() > now {
 			leases++
 		}
-
-		return true
 	})
 
 	return leases
@@ -127,8 +125,8 @@ type KeyStats struct {
 
 // Key looks at one key of the rule; ok is false if it is not remembered.
 func (r *Rule) Key(key string) (s KeyStats, ok bool) {
-	e, ok := r.entries.Load(key)
-	if !ok {
+	e := r.keys.find(key)
+	if e == nil {
 		return s, false
 	}
 

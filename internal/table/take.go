@@ -16,6 +16,10 @@ func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
 		epoch, tick := e.Epoch(), t.clock.tick.Load()
 
 		left, verdict, look := e.Spend(tick, n)
+		if verdict == holder.Turned && e.quickTurn(tick) {
+			left, verdict, look = e.Spend(tick, n)
+		}
+
 		if verdict.Passed() {
 			e.spent(out, tick, left, Charge{entry: e, epoch: epoch, cost: n})
 
@@ -26,7 +30,7 @@ func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
 			return
 		}
 
-		if verdict == holder.Dry && n == 1 && e.denyFast(tick, out) {
+		if n == 1 && tick > 0 && e.denyFast(tick, out) {
 			return
 		}
 	}
@@ -40,7 +44,9 @@ func (r *Rule) known(key string) (*Entry, bool) {
 		return nil, false
 	}
 
-	return r.entries.Load(key)
+	e := r.keys.find(key)
+
+	return e, e != nil
 }
 
 // denyFast refuses a request for one token without the lock, if it is clear

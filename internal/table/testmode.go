@@ -1,10 +1,6 @@
 package table
 
-import (
-	"github.com/puzpuzpuz/xsync/v4"
-
-	"github.com/leaseway/leaseway/rule"
-)
+import "github.com/leaseway/leaseway/rule"
 
 // Test returns the rule with the budgets of requests of class test: the same
 // limits, and for each key another ledger. It is made when it is first needed,
@@ -24,7 +20,8 @@ func (r *Rule) Test() *Rule {
 	defer t.mu.Unlock()
 
 	if r.test.Load() == nil {
-		test := &Rule{table: t, id: r.id, testing: true, entries: xsync.NewMap[string, *Entry]()}
+		test := t.newRule(r.id)
+		test.testing = true
 		test.follow(r.now.Load())
 		test.retired.Store(r.retired.Load())
 		test.off.Store(r.off.Load())

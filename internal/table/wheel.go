@@ -182,7 +182,7 @@ func sooner(a, b int64) int64 {
 func (e *Entry) leave() {
 	e.gone = true
 
-	if _, ok := e.rule.entries.LoadAndDelete(e.key); ok {
+	if e.rule.keys.remove(e) {
 		e.rule.table.keys.Add(-1)
 	}
 }
