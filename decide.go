@@ -41,7 +41,9 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 	}
 
 	if l.table.AllOff() {
-		return Decision{Allowed: true, Class: l.table.Set().ClassOf(&req).Lowered(req.LowerTo)}
+		unlimited := req // a copy for the heap, which requests that are limited do without
+
+		return Decision{Allowed: true, Class: l.table.Set().ClassOf(&unlimited).Lowered(req.LowerTo)}
 	}
 
 	s, _ := l.scratches.Get().(*scratch)
