@@ -10,6 +10,7 @@ import "iter"
 // So nearly all requests, which wait for nothing, cost no switch at all.
 type coroutine struct {
 	task   uint64 // of what it does; raised when that is done
+	key    int    // that its request is for
 	parked bool   // it waits
 	timed  uint64 // task + 1, once that has a deadline
 

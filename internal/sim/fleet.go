@@ -38,8 +38,9 @@ type fleet struct {
 	stepped  int64 // what the store's clock is wrong by
 	book     *coordinator.Book
 	replicas []*replica
-	servers  []*server // that serve requests
-	gone     []*server // that do not any more
+	servers  []*server     // that serve requests
+	crashes  int           // of coordinators, so far
+	lives    map[int]int64 // how many servers lived, as each place of the fleet last knew
 	net      network
 	arrivals arrivals
 	tally    *tally
@@ -54,10 +55,15 @@ func newFleet(ctx context.Context, load *Load, algorithm rate.Algorithm, seed ui
 		rnd: rand.New(rand.NewPCG(seed, uint64(algorithm))),
 		net: calmNetwork(),
 	}
-	f.step = f.one
+	f.step, f.lives = f.one, map[int]int64{}
 	f.book = coordinator.NewBook(f.date)
 
-	if err := f.openStore(memory.Config{Clock: f.storeNow}); err != nil {
+	s, err := memory.New(memory.Config{Clock: f.storeNow})
+	if err != nil {
+		return nil, err
+	}
+
+	if err := f.before(s); err != nil {
 		return nil, err
 	}
 
@@ -92,13 +98,9 @@ func newFleet(ctx context.Context, load *Load, algorithm rate.Algorithm, seed ui
 	return f, nil
 }
 
-// openStore puts coordinators of their own before a new store.
-func (f *fleet) openStore(cfg memory.Config) (err error) {
-	if f.store, err = memory.New(cfg); err != nil {
-		return err
-	}
-
-	f.replicas = nil
+// before puts coordinators of their own before a store.
+func (f *fleet) before(s *memory.Store) error {
+	f.store, f.replicas = s, nil
 
 	for range max(1, f.load.coordinators) {
 		c, err := coordinator.New(coordinator.Config{Store: f.store, Book: f.book, Clock: f.date})

@@ -14,7 +14,8 @@ import (
 type replica struct {
 	coordinator *coordinator.Coordinator
 	down        bool
-	dumb        bool // it applies what it is asked, and is gone before it answers
+	dumb        bool    // it applies what it is asked, and is gone before it answers
+	calls       []*call // under way
 }
 
 // network is what happens to messages between servers and coordinators. Delays
@@ -47,6 +48,7 @@ type call struct {
 	done    bool // the answer has come
 	answers *ledger.Answers
 	err     error
+	refused int   // by how many coordinators
 	took    int64 // when the store first applied it, 0: not yet
 }
 
@@ -57,7 +59,7 @@ func (s *server) Acquire(_ context.Context, batch *ledger.Batch) (*ledger.Answer
 	until := f.now + s.table.CallTimeout().Microseconds()
 
 	f.tally.called(s, len(batch.Asks))
-	f.carry(c)
+	f.carry(c, s.prefer)
 	f.agenda.add(event{at: until, on: s, wake: c.waits.coroutine, task: c.waits.task})
 
 	for !c.done && f.now < until {
@@ -66,22 +68,23 @@ func (s *server) Acquire(_ context.Context, batch *ledger.Batch) (*ledger.Answer
 
 	s.tick()
 
+	for i := range c.batch.Asks {
+		b := f.tally.budget(&c.batch.Asks[i])
+		s.answered = append(s.answered, b.key)
+
+		if len(c.batch.Asks[i].Ask.Takes) > 0 {
+			s.took[b] = c.took
+		}
+	}
+
 	switch {
 	case !c.done:
 		c.done = true
-		s.prefer++
+		s.prefer++ // late once is enough: the next call begins with another
 
 		return nil, errTimeout
 	case c.err != nil:
-		s.prefer++
-
 		return nil, c.err
-	}
-
-	for i := range c.batch.Asks {
-		if len(c.batch.Asks[i].Ask.Takes) > 0 {
-			s.took[f.tally.budget(&c.batch.Asks[i])] = c.took
-		}
 	}
 
 	return c.answers, nil
@@ -104,14 +107,16 @@ func copyOf(b *ledger.Batch) ledger.Batch {
 	return sent
 }
 
-// carry brings a call to the coordinator that its server prefers.
-func (f *fleet) carry(c *call) {
+// carry brings a call to a coordinator, the one that is in a place of their list.
+func (f *fleet) carry(c *call, place int) {
 	n := &f.net
 	if n.down || c.from.cut || f.chance(n.lose) {
 		return
 	}
 
-	r := f.replicas[c.from.prefer%len(f.replicas)]
+	c.from.prefer = place
+	r := f.replicas[place%len(f.replicas)]
+	r.calls = append(slices.DeleteFunc(r.calls, func(c *call) bool { return c.done }), c)
 	f.after(f.delay(), nil, func() { f.reach(c, r) })
 
 	if f.chance(n.double) {
@@ -126,7 +131,7 @@ func (f *fleet) carry(c *call) {
 // reach has a coordinator answer a call.
 func (f *fleet) reach(c *call, r *replica) {
 	if r.down {
-		f.after(f.delay(), c.from, func() { f.answer(c, nil, errRefused) })
+		f.after(f.delay(), c.from, func() { f.refused(c) })
 
 		return
 	}
@@ -157,6 +162,19 @@ func (f *fleet) reach(c *call, r *replica) {
 	}
 
 	f.after(d, c.from, func() { f.answer(c, answers, err) })
+}
+
+// refused has a call go to the next coordinator, with the same seq, or fail after the last.
+func (f *fleet) refused(c *call) {
+	c.refused++
+
+	switch {
+	case c.done:
+	case c.refused < len(f.replicas):
+		f.carry(c, c.from.prefer+1)
+	default:
+		f.answer(c, nil, errRefused)
+	}
 }
 
 // answer gives a call its answer, unless nobody waits for one any more.

@@ -72,6 +72,7 @@ type oracle struct {
 	at    int64
 	level int64
 	prev  int64 // of the window before
+	kept  int64 // the level that a lower limit found, which drains like any other
 }
 
 // admit adds an admission and returns the tokens above the limit then, rounded up.
@@ -82,16 +83,16 @@ func (o *oracle) admit(a admission) int64 {
 	case rate.FixedWindow:
 		o.level += a.n
 
-		return o.level - l.tokens
+		return o.level - max(l.tokens, o.kept)
 	case rate.SlidingWindow:
 		o.level += a.n
-		left := l.length - a.at%l.length
+		before := (o.prev*(l.length-a.at%l.length) + l.length - 1) / l.length
 
-		return o.level + (o.prev*left+l.length-1)/l.length - l.tokens
+		return o.level + before - max(l.tokens, o.kept+before)
 	default:
 		o.level += a.n * l.p
 
-		return ceilDiv(o.level-l.tokens*l.p, l.p)
+		return ceilDiv(o.level-max(l.tokens*l.p, o.kept), l.p)
 	}
 }
 
@@ -102,18 +103,19 @@ func (o *oracle) advance(at int64) {
 		switch at/l.length - o.at/l.length {
 		case 0:
 		case 1:
-			o.prev, o.level = o.level, 0
+			o.prev, o.level, o.kept = o.level, 0, 0
 		default:
-			o.prev, o.level = 0, 0
+			o.prev, o.level, o.kept = 0, 0, 0
 		}
 	default:
-		o.level = max(0, o.level-(at-o.at)*l.q)
+		o.level, o.kept = max(0, o.level-(at-o.at)*l.q), max(0, o.kept-(at-o.at)*l.q)
 	}
 
 	o.at = at
 }
 
-// change keeps the level in tokens, rounded up, under another limit.
+// change keeps the level in tokens, rounded up, under another limit. What is used
+// already may be more than a lower limit: then nothing may come on top until it has drained.
 func (o *oracle) change(c change) {
 	o.advance(c.at)
 
@@ -123,7 +125,7 @@ func (o *oracle) change(c change) {
 		o.level = int64(level) + int64(min(1, rest))
 	}
 
-	o.limit = c.limit
+	o.limit, o.kept = c.limit, o.level
 }
 
 func ceilDiv(a, b int64) int64 {

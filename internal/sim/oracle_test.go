@@ -63,6 +63,16 @@ func TestTheOracleFollowsAChange(t *testing.T) {
 	if got := overshoot([]admission{{0, 10}, {1, 11}}, changes); got != 1 {
 		t.Errorf("%d above, want 1", got)
 	}
+
+	// Lowered below what is used, it lets nothing pass until that has drained.
+	lower := []change{{0, bucketOf(t, 10, second, 10)}, {1, bucketOf(t, 1, second, 1)}}
+	if got := overshoot([]admission{{0, 10}, {2, 3}}, lower); got != 3 {
+		t.Errorf("%d above, want 3", got)
+	}
+
+	if got := overshoot([]admission{{0, 10}, {10*second + 1, 1}}, lower); got > 0 {
+		t.Errorf("%d above, when all but the burst had drained", got)
+	}
 }
 
 // What the twin admits, the oracle finds to be the limit exactly: never above, and nothing was left that would have fitted.
@@ -108,7 +118,13 @@ func TestSplitStoresAreSeen(t *testing.T) {
 		}
 
 		first := f.replicas[0]
-		if err := f.openStore(memory.Config{Clock: f.storeNow}); err != nil {
+
+		other, err := memory.New(memory.Config{Clock: f.storeNow})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		if err := f.before(other); err != nil {
 			t.Fatal(err)
 		}
 

@@ -39,7 +39,7 @@ func (r *Report) JSON(w io.Writer) error {
 func (r *Report) Text(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 
-	fmt.Fprintln(t, "load\talgorithm\trequests\tover\tadmitted\tasks\tcalls\twaited\tp99\tunfair\tstranded\t\t")
+	fmt.Fprintln(t, "load\talgorithm\trequests\tover\tadmitted\tasks\tcalls\twaited\tp99\tunfair\tstranded\tlocal\t\t")
 
 	for _, one := range r.Results {
 		one.row(t)
@@ -77,7 +77,7 @@ func (r *Result) row(w io.Writer) {
 		over += fmt.Sprintf("/%d", r.Allowed)
 	}
 
-	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4f\t%.4f\t%.4f\t%.2f%%\t%v\t%.1f%%\t%d\t%s\t\n",
+	fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%.4f\t%.4f\t%.4f\t%.2f%%\t%v\t%.1f%%\t%d\t%d\t%s\t\n",
 		r.Load, r.Algorithm, r.Requests, over, r.Admitted, r.Asks, r.Messages, 100*r.Waited,
-		(time.Duration(r.P99) * time.Microsecond).Round(10*time.Microsecond), r.Unfair, r.Stranded, verdict)
+		(time.Duration(r.P99) * time.Microsecond).Round(10*time.Microsecond), r.Unfair, r.Stranded, r.Local, verdict)
 }

@@ -13,6 +13,9 @@ import (
 // origin is where the servers' clocks stand at the start: they show time since some moment that is not 0.
 const origin = int64(time.Hour / time.Microsecond)
 
+// fewKeys is how many keys a wheel has at most of which it is worth while to look for the next that is due.
+const fewKeys = 100
+
 // server is one holder: a table of production, the requests in it, and its clock.
 type server struct {
 	fleet *fleet
@@ -23,11 +26,12 @@ type server struct {
 	drift int64 // of its clock, millionths
 	limit []*table.Rule
 
-	waiting []parked
-	flies   int64 // when it is next to fly, 0 for not at all
-	phase   int64 // of its wheel, µs
-	turns   int64 // when the wheel is to turn next
-	took    map[budget]int64
+	waiting  map[int][]parked // requests, by their keys
+	answered []int            // the keys that the last call was about
+	flies    int64            // when it is next to fly, 0 for not at all
+	phase    int64            // of its wheel, µs
+	turns    int64            // when the wheel is to turn next
+	took     map[budget]int64
 
 	dead   bool
 	paused int64           // until then nothing of it runs
@@ -52,13 +56,14 @@ type request struct {
 
 // serve adds a server to the fleet, in a place that is free or new.
 func (f *fleet) serve() (*server, error) {
-	s := &server{fleet: f, slot: f.freeSlot(), took: map[budget]int64{}}
+	s := &server{fleet: f, slot: f.freeSlot(), took: map[budget]int64{}, waiting: map[int][]parked{}}
 	s.ahead = origin + f.rnd.Int64N(2*f.load.clocks.Microseconds()+1) - f.load.clocks.Microseconds()
 	s.drift = f.rnd.Int64N(2*f.load.drift+1) - f.load.drift
 	s.prefer = f.rnd.IntN(len(f.replicas))
 	s.clock = table.NewDrivenClock(s.now)
 	s.table = table.NewStepped(s, table.Config{
 		Name: strconv.Itoa(s.slot), Holder: f.rnd.Uint64() | 1, Clock: s.clock, Random: f.rnd.Int64N,
+		Live: f.lives[s.slot], OnLive: func(live int64) { f.lives[s.slot] = live },
 	}, s.pause)
 
 	for len(f.tally.slots) <= s.slot {
@@ -127,6 +132,7 @@ func (s *server) handle(q request) {
 	s.tick()
 
 	began := f.now
+	f.active.key = q.key
 
 	var passed bool
 
@@ -191,9 +197,13 @@ func (s *server) appoint() {
 		return // as soon as can be
 	}
 
-	at, ok := s.table.Next()
-	if !ok {
-		return
+	at := s.now()
+
+	if len(f.tally.keys) <= fewKeys {
+		var ok bool
+		if at, ok = s.table.Next(); !ok {
+			return
+		}
 	}
 
 	turn := (max(f.now+1, s.in(at))-s.phase+wheelEvery-1)/wheelEvery*wheelEvery + s.phase
@@ -251,7 +261,7 @@ func (s *server) fly() {
 func (s *server) pause(until int64) {
 	f := s.fleet
 	c := f.active
-	s.waiting = append(s.waiting, parked{c, c.task})
+	s.waiting[c.key] = append(s.waiting[c.key], parked{c, c.task})
 
 	if c.timed != c.task+1 {
 		c.timed = c.task + 1
@@ -263,12 +273,15 @@ func (s *server) pause(until int64) {
 	s.tick()
 }
 
-// landed has the requests go on that wait.
+// landed has the requests go on that wait for the call that has ended.
 func (s *server) landed() {
-	for _, p := range s.waiting {
-		s.fleet.agenda.add(event{at: s.fleet.now, on: s, wake: p.coroutine, task: p.task})
+	for _, key := range s.answered {
+		for _, p := range s.waiting[key] {
+			s.fleet.agenda.add(event{at: s.fleet.now, on: s, wake: p.coroutine, task: p.task})
+		}
+
+		delete(s.waiting, key)
 	}
 
-	clear(s.waiting)
-	s.waiting = s.waiting[:0]
+	s.answered = s.answered[:0]
 }

@@ -18,6 +18,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/rate"
@@ -25,7 +26,7 @@ import (
 )
 
 // Loads returns all loads, in the order in which they are shown.
-func Loads() []Load { return calmLoads() }
+func Loads() []Load { return slices.Concat(calmLoads(), adversarialLoads()) }
 
 // Result is what came of one load under one algorithm.
 type Result struct {

@@ -27,6 +27,8 @@ type tally struct {
 	slots            []slot
 	leased           map[leaseRef]int64 // tokens granted
 	taken            int64              // tokens that the store took
+	given            int64              // tokens that the store took or leased, ever
+	lost             int64              // of them, those of which a store that took over knew nothing
 	fromStore        int64              // tokens admitted that the store had charged
 	from             int64              // since when the load is judged, µs
 	bins             *bins              // for a picture; nil: nobody looks
@@ -193,6 +195,7 @@ func (t *tally) granted(batch *ledger.Batch, answers *ledger.Answers) {
 		for k, n := range ask.Ask.Takes {
 			if a.Taken&(1<<k) != 0 {
 				t.taken += n
+				t.given += n
 			}
 		}
 
@@ -202,7 +205,9 @@ func (t *tally) granted(batch *ledger.Batch, answers *ledger.Answers) {
 
 		switch {
 		case a.Lease != 0:
-			t.leased[leaseRef{batch.Holder, b, a.Lease}] = a.Granted
+			ref := leaseRef{batch.Holder, b, a.Lease}
+			t.given += max(0, a.Granted-t.leased[ref])
+			t.leased[ref] = a.Granted
 		case ask.Ask.Lease != 0:
 			t.leased[leaseRef{batch.Holder, b, ask.Ask.Lease}] = ask.Ask.Spent
 		}

@@ -68,6 +68,9 @@ type Config struct {
 	// Dir is where the data stays between a graceful stop and the next start;
 	// it is made if missing. "" keeps nothing.
 	Dir string
+	// Lost is when another store lost the data that this one begins without, µs; 0:
+	// there was none. It is for simulations: with Dir the store finds out by itself.
+	Lost int64
 	// Logger hears of lost and unreadable data. The default is silent.
 	Logger *slog.Logger
 }
@@ -112,7 +115,7 @@ func New(cfg Config) (*Store, error) {
 	s.clear(cfg.MaxKeys)
 
 	if cfg.Dir == "" {
-		s.now = steady(cfg.Clock, 0)
+		s.now, s.loss = steady(cfg.Clock, 0), cfg.Lost
 
 		return s, nil
 	}
