@@ -101,7 +101,7 @@ func (s *scratch) outage() Decision {
 	d := Decision{Allowed: true}
 
 	for i := range s.hits {
-		def := s.hits[i].Rule.Current()
+		def := s.hits[i].Rule.Of(s.hits[i].Key)
 		d.Origin = OriginOpen
 
 		if def.OnUnavailable == rule.Deny {
@@ -119,30 +119,13 @@ func (l *Limiter) match(s *scratch) {
 	s.matches, rules = l.table.Match(&s.req, s.matches[:0])
 
 	// Keys first, and strings into them when the buffer moves no more.
-	for _, m := range s.matches {
-		if r := rules[m.Index]; r.SwitchedOff() {
-			if !s.req.Peek {
-				r.PassOff()
-			}
-
+	for i := range s.matches {
+		from := len(s.keys)
+		if s.addKey(&s.matches[i], rules) {
+			s.ends = append(s.ends, len(s.keys))
+		} else {
+			s.keys = s.keys[:from]
 			s.ends = append(s.ends, -1)
-
-			continue
-		}
-
-		key, status := m.Rule.AppendKey(s.keys, &s.req)
-		s.keys = key
-		s.ends = append(s.ends, len(key))
-
-		switch {
-		case status == rule.KeySkip:
-			s.ends[len(s.ends)-1] = -1
-		case status == rule.KeyDeny:
-			s.ends[len(s.ends)-1] = -1
-			s.refuse(m.Rule, ReasonMissingKey)
-		case m.Rule.Block:
-			s.ends[len(s.ends)-1] = -1
-			s.refuse(m.Rule, ReasonBlocked)
 		}
 	}
 
@@ -166,6 +149,46 @@ func (l *Limiter) match(s *scratch) {
 			s.hits = append(s.hits, hit)
 		}
 	}
+}
+
+// addKey adds the key that the request spends under a rule that matched, of which
+// m then has the version that the key has. It reports false if no budget is to be asked.
+func (s *scratch) addKey(m *rule.Match, rules []*table.Rule) bool {
+	if r := rules[m.Index]; r.SwitchedOff() {
+		if !s.req.Peek {
+			r.PassOff()
+		}
+
+		return false
+	}
+
+	from := len(s.keys)
+
+	var status rule.KeyStatus
+
+	s.keys, status = m.Rule.AppendKey(s.keys, &s.req)
+
+	if m.Rule.Withheld != 0 {
+		m.Rule = m.Rule.For(rule.Compact(text(s.keys[from:])))
+		if m.Rule == nil || m.Rule.Mode == rule.Off {
+			return false // the rollout has not reached the key
+		}
+	}
+
+	switch {
+	case status == rule.KeySkip:
+		return false
+	case status == rule.KeyDeny:
+		s.refuse(m.Rule, ReasonMissingKey)
+
+		return false
+	case m.Rule.Block:
+		s.refuse(m.Rule, ReasonBlocked)
+
+		return false
+	}
+
+	return true
 }
 
 // together has all rules of a request wait until one deadline, if there are several.

@@ -58,6 +58,10 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 		return Decision{Allowed: true}
 	}
 
+	if !r.rule.Applies(key) {
+		return Decision{Allowed: true}
+	}
+
 	var out table.Outcome
 
 	r.rule.Take(context.Background(), key, cost, &out)
@@ -76,7 +80,7 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 func (r *Rule) Peek(key string) (d Decision) {
 	defer r.recovered(&d)
 
-	if r.rule.SwitchedOff() {
+	if r.rule.SwitchedOff() || !r.rule.Applies(key) {
 		return Decision{Allowed: true}
 	}
 

@@ -20,6 +20,9 @@ type Explanation struct {
 	Want, Got string
 	// Key is whose budget the request spends, fit to be shown: of a secret key only a hint. It is empty for a rule by global.
 	Key string
+	// Version is what the key has of the rule: the rule itself, or its Before where the rollout has not reached the key; nil where
+	// nothing is known of the key, or the rule does not apply to it.
+	Version *Rule
 	// Quota is what the key may spend, and whether an override says so.
 	Quota Quota
 }
@@ -51,8 +54,8 @@ func (s *Set) ExplainClass(req *Request) (class Class, by string) {
 // explain looks at the parts of a rule one after the other.
 func (r *Rule) explain(req *Request) Explanation {
 	e := Explanation{Rule: r}
-	if r.Mode == Off {
-		e.Part, e.Want, e.Got = "mode", "enforce or shadow", r.Mode.String()
+	if !r.decides() {
+		e.isOff()
 		return e
 	}
 	if !r.Scope.explain(req, &e) {
@@ -64,11 +67,22 @@ func (r *Rule) explain(req *Request) Explanation {
 		e.Applies = status == KeyDeny
 		return e
 	}
-	e.Applies = true
 	e.Key = r.ShowKey(string(key))
-	e.Quota = r.Quota([]byte(Compact(string(key))))
+	compact := Compact(string(key))
+	e.Version = r.For(compact)
+	switch {
+	case e.Version == nil:
+		e.Part, e.Want, e.Got = "rollout", "the "+r.Rollout()+" % of keys that have the rule", "another key"
+	case e.Version.Mode == Off:
+		e.isOff()
+	default:
+		e.Applies, e.Quota = true, e.Version.Quota([]byte(compact))
+	}
 	return e
 }
+
+// isOff says that the rule is off.
+func (e *Explanation) isOff() { e.Part, e.Want, e.Got = "mode", "enforce or shadow", Off.String() }
 
 // explain looks at the parts of a scope; it is false, and e names the part, when one differs.
 func (s *Scope) explain(req *Request, e *Explanation) bool {

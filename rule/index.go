@@ -40,11 +40,16 @@ const manyChildren = 8
 func newIndex(rules []*Rule) *index {
 	x := &index{}
 	for i, r := range rules {
-		if r.Mode != Off {
+		if r.decides() {
 			x.add(i, &r.Scope)
 		}
 	}
 	return x
+}
+
+// decides says whether any key has a version of the rule that is not off.
+func (r *Rule) decides() bool {
+	return r.Mode != Off && r.Withheld < allKeys || r.Withheld > 0 && r.Before != nil && r.Before.Mode != Off
 }
 
 // add files a rule under the one thing that most requests will not have.

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -72,12 +73,27 @@ type (
 		Block         bool               `json:"block,omitempty"`
 		Cost          any                `json:"cost,omitempty"`
 		Mode          string             `json:"mode,omitempty"`
+		Rollout       json.Number        `json:"rollout,omitempty"`
+		Before        *beforeDocument    `json:"before,omitempty"`
 		OnUnavailable string             `json:"onUnavailable,omitempty"`
 		AfterLoss     string             `json:"afterLoss,omitempty"`
 		Fallback      *quotaDocument     `json:"fallback,omitempty"`
 		Lease         *leaseDocument     `json:"lease,omitempty"`
 		Slack         int64              `json:"slack,omitempty"`
 		Overrides     []overrideDocument `json:"overrides,omitempty"`
+	}
+	// beforeDocument has what differs from the rule.
+	beforeDocument struct {
+		Limit         int64          `json:"limit,omitempty"`
+		Window        string         `json:"window,omitempty"`
+		TimeZone      string         `json:"timeZone,omitempty"`
+		Burst         int64          `json:"burst,omitempty"`
+		Block         bool           `json:"block,omitempty"`
+		Mode          string         `json:"mode,omitempty"`
+		OnUnavailable string         `json:"onUnavailable,omitempty"`
+		Fallback      *quotaDocument `json:"fallback,omitempty"`
+		Lease         *leaseDocument `json:"lease,omitempty"`
+		Slack         *int64         `json:"slack,omitempty"`
 	}
 	// scopeDocument has maps by name, which JSON writes sorted.
 	scopeDocument struct {
@@ -233,7 +249,7 @@ func (r *Rule) document() ruleDocument {
 		Missing:       unusual(int(r.Missing), missingWords()),
 		Secret:        r.Secret,
 		Algorithm:     unusual(int(r.Algorithm), algorithmWords()),
-		Limit:         r.Limit, Window: spanText(r.Window), Block: r.Block,
+		Limit:         r.Limit, Block: r.Block,
 		Mode:          unusual(int(r.Mode), modeWords()),
 		OnUnavailable: unusual(int(r.OnUnavailable), onUnavailableWords()),
 		AfterLoss:     unusual(int(r.AfterLoss), afterLossWords()),
@@ -248,13 +264,7 @@ func (r *Rule) document() ruleDocument {
 	if r.IPv6Prefix != usualIPv6 {
 		doc.IPv6Prefix = r.IPv6Prefix
 	}
-	if r.Calendar == CalendarMonth {
-		doc.Window = monthWindow
-	}
-	// A day needs its zone, or else it would be 24 hours; for a month UTC is the default.
-	if zone := r.TimeZone; zone != nil && (r.Calendar == CalendarDay || zone != time.UTC) {
-		doc.TimeZone = zone.String()
-	}
+	doc.Window, doc.TimeZone = r.windowText()
 	if r.Burst != r.Limit {
 		doc.Burst = r.Burst
 	}
@@ -267,10 +277,69 @@ func (r *Rule) document() ruleDocument {
 	if r.LeaseTTL != usualLeaseTTL {
 		doc.Lease = &leaseDocument{TTL: formatDuration(r.LeaseTTL)}
 	}
-	if f := r.Fallback; f != nil {
-		doc.Fallback = &quotaDocument{Limit: f.Limit, Window: formatDuration(f.Window), Burst: f.Burst}
+	doc.Fallback = r.Fallback.document()
+	if r.Withheld != 0 {
+		doc.Rollout = json.Number(r.Rollout())
+	}
+	if r.Before != nil {
+		doc.Before = r.Before.documentOver(r)
 	}
 	return doc
+}
+
+// documentOver is what r says otherwise than the rule whose version before it is.
+func (r *Rule) documentOver(of *Rule) *beforeDocument {
+	doc := &beforeDocument{Block: r.Block && !of.Block}
+	if !r.Block && r.Limit != of.Limit {
+		doc.Limit = r.Limit
+	}
+	if usual := cmp.Or(doc.Limit, of.Burst); !r.Block && r.Burst != usual {
+		doc.Burst = r.Burst
+	}
+	window, zone := r.windowText()
+	if theirs, theirZone := of.windowText(); window != theirs || zone != theirZone {
+		doc.Window, doc.TimeZone = window, zone
+	}
+	if r.Mode != of.Mode {
+		doc.Mode = r.Mode.String()
+	}
+	if r.OnUnavailable != of.OnUnavailable {
+		doc.OnUnavailable = r.OnUnavailable.String()
+	}
+	if f := r.Fallback; f != nil && (of.Fallback == nil || *f != *of.Fallback) {
+		doc.Fallback = f.document()
+	}
+	if r.LeaseTTL != of.LeaseTTL {
+		doc.Lease = &leaseDocument{TTL: formatDuration(r.LeaseTTL)}
+	}
+	if r.Slack != of.Slack {
+		doc.Slack = &r.Slack
+	}
+	if *doc == (beforeDocument{}) {
+		doc.Mode = r.Mode.String() // it must not be empty
+	}
+	return doc
+}
+
+// windowText is the window, with the zone that a calendar's has.
+func (r *Rule) windowText() (window, zone string) {
+	window = spanText(r.Window)
+	if r.Calendar == CalendarMonth {
+		window = monthWindow
+	}
+	// A day needs its zone, or else it would be 24 hours; for a month UTC is the default.
+	if z := r.TimeZone; z != nil && (r.Calendar == CalendarDay || z != time.UTC) {
+		zone = z.String()
+	}
+	return window, zone
+}
+
+// document is nil for no quota.
+func (q *Quota) document() *quotaDocument {
+	if q == nil {
+		return nil
+	}
+	return &quotaDocument{Limit: q.Limit, Window: formatDuration(q.Window), Burst: q.Burst}
 }
 
 // unusual is a setting's word, or nothing when it is the default.

@@ -88,6 +88,12 @@ func drawDocument(t *rapid.T) []byte {
 			"normalize":     func() any { return []any{pick("normalize", "trim", "casefold", "nfc")} },
 			"lease":         func() any { return map[string]any{"ttl": pick("ttl", "500ms", "2s", "1.5s")} },
 			"slack":         func() any { return pick("slack", 0, 5) },
+			"rollout":       func() any { return pick("rollout", 0, 0.01, 12.5, 50, 99.99, 100) },
+			"before": func() any {
+				return pick("before", map[string]any{"limit": 7}, map[string]any{"block": true}, map[string]any{"mode": "off", "slack": 0},
+					map[string]any{"burst": 9, "window": "2s", "lease": map[string]any{"ttl": "1s"}}, map[string]any{"onUnavailable": "deny"},
+					map[string]any{"window": "1mo"}, map[string]any{"mode": "enforce"}, map[string]any{"window": "1d", "timeZone": "Asia/Tokyo"})
+			},
 			"secret":        func() any { return pick("secret", true, false) },
 			"ipv6Prefix":    func() any { return pick("prefix", 48, 64, 128) },
 			"pathCase":      func() any { return pick("case", "sensitive", "insensitive") },

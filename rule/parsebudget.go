@@ -34,6 +34,12 @@ func (o *object) budget(r *Rule) {
 
 // blocked reads a rule that refuses everything: a limit beside that would be a contradiction.
 func (o *object) blocked(r *Rule) {
+	o.blockedLimit()
+	o.ruleWindow(r)
+}
+
+// blockedLimit refuses a limit and a burst beside block.
+func (o *object) blockedLimit() {
 	if v, ok := o.get("limit"); ok {
 		if n, ok := v.integer(0, rate.MaxLimit); ok && n != 0 {
 			v.fail("block: true refuses every request, so that the limit would mean nothing", "leave out limit or block")
@@ -42,7 +48,6 @@ func (o *object) blocked(r *Rule) {
 	if v, ok := o.get("burst"); ok {
 		v.fail("block: true refuses every request, so that the burst would mean nothing", "leave out burst or block")
 	}
-	o.ruleWindow(r)
 }
 
 // requireRate reports a limit or a window that is not set.

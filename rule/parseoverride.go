@@ -9,7 +9,10 @@ import (
 
 // overrides reads the negotiated limits of a rule, whose quota and key are known by now.
 func (o *object) overrides(r *Rule) {
-	r.own = Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst, LeaseTTL: r.LeaseTTL}
+	r.own = r.plainQuota()
+	if r.Before != nil {
+		r.Before.own = r.Before.plainQuota()
+	}
 	v, ok := o.get("overrides")
 	if !ok {
 		return
@@ -24,6 +27,9 @@ func (o *object) overrides(r *Rule) {
 	}
 	r.Overrides = make(map[string]Override, len(items))
 	r.quotas = make(map[string]Quota, len(items))
+	if r.Before != nil {
+		r.Before.Overrides, r.Before.quotas = r.Overrides, make(map[string]Quota, len(items))
+	}
 	for _, item := range items {
 		item.override(r)
 	}
@@ -63,6 +69,9 @@ func (v value) override(r *Rule) {
 	o.reviewOverride(r, q)
 	r.Overrides[text] = override
 	r.quotas[compact] = q
+	if r.Before != nil {
+		o.overrideBefore(r.Before, override, compact)
+	}
 }
 
 // overrideWindow reads the window of an override; all keys of a rule share its calendar.

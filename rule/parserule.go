@@ -21,12 +21,16 @@ const (
 // idBytes are what an id is made of: ids stand in URLs, metrics and keys of the store, and need no escape in any of them.
 const idBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
+// modeKey is where a rule, a version before it and a shedder say whether they refuse.
+const modeKey = "mode"
+
 // ruleKeys are the keys of a rule, those of later versions included: these get a better answer than "not known".
 func ruleKeys() []string {
 	return []string{
 		"id", "scope", "keyBy", "algorithm", "limit", "window", "windowSec", "burst", "cost", "mode", "rollout", "onUnavailable",
 		"fallback", "slack", "lease", "missing", "normalize", "overrides", "block", "timeZone", "ipv6Prefix", "pathCase",
 		"trailingSlash", "secret", "description", "afterLoss", "version",
+		"before",
 	}
 }
 
@@ -46,6 +50,7 @@ func (v value) rule() *Rule {
 	o.outage(r)
 	o.budget(r)
 	o.key(r)
+	o.before(r)
 	// Last: an override stands on the rule's quota, key and normalize.
 	o.overrides(r)
 	o.review(r)
@@ -75,7 +80,7 @@ func (o *object) id(r *Rule) {
 // switches reads the settings that are one word or one number.
 func (o *object) switches(r *Rule) {
 	r.Algorithm = Algorithm(o.algorithm())
-	r.Mode = Mode(o.choice("mode", modeWords()))
+	r.Mode = Mode(o.choice(modeKey, modeWords()))
 	r.OnUnavailable = OnUnavailable(o.choice("onUnavailable", onUnavailableWords()))
 	r.Missing = Missing(o.choice("missing", missingWords()))
 	r.AfterLoss = AfterLoss(o.choice("afterLoss", afterLossWords()))
@@ -88,11 +93,7 @@ func (o *object) switches(r *Rule) {
 	if v, ok := o.get("slack"); ok {
 		r.Slack, _ = v.integer(0, rate.MaxLimit)
 	}
-	if v, ok := o.get("rollout"); ok {
-		if n, ok := v.integer(0, 100); ok && n != 100 {
-			v.fail("is not available in this version", "leave it out: the rule applies to all keys; mode: shadow tries it out")
-		}
-	}
+	r.Withheld = o.withheld()
 }
 
 // laterAlgorithm is known, but not there yet.

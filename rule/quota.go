@@ -34,6 +34,11 @@ func (r *Rule) Quota(key []byte) Quota {
 	return r.own
 }
 
+// plainQuota is the quota of a key without an override.
+func (r *Rule) plainQuota() Quota {
+	return Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst, LeaseTTL: r.LeaseTTL}
+}
+
 // resolve gives the quota of an override of r.
 func (r *Rule) resolve(o Override) Quota {
 	q := r.own

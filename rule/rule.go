@@ -30,6 +30,10 @@ type Rule struct {
 	Cost Cost
 	// Mode says whether the rule refuses, only reports, or is off.
 	Mode Mode
+	// Withheld is the share of keys that do not have the rule as it is written, in hundredths of a percent; see For.
+	Withheld int
+	// Before is what the other keys have, under the same id and version; nil: the rule does not apply to them.
+	Before *Rule
 	// OnUnavailable says what happens while the coordinator is out of reach.
 	OnUnavailable OnUnavailable
 	// Fallback is the budget of one instance during an outage; nil: a share of the limit.

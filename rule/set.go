@@ -66,6 +66,11 @@ func (s *Set) Next(prev *Set, version uint64) *Set {
 				numbered.Version = old.Version
 			}
 		}
+		if r.Before != nil {
+			before := *r.Before
+			before.Version = numbered.Version
+			numbered.Before = &before
+		}
 		next.Rules[i] = &numbered
 	}
 	next.nameRules()

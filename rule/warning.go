@@ -51,6 +51,7 @@ func (o *object) review(r *Rule) {
 	}
 	o.d.reviewed = append(o.d.reviewed, o.value)
 	o.reviewReach(r)
+	o.reviewRollout(r)
 	o.reviewUnused(r)
 	if !r.Block && r.Cost.Tokens > r.Burst {
 		o.at("cost").doubt("one request costs more than the rule ever admits, so that every request is refused",

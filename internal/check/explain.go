@@ -22,6 +22,9 @@ type RuleAnswer struct {
 	Capacity int64  `doc:"Tokens at most: the burst, or a window's limit."        json:"capacity,omitempty"`
 	Override bool   `doc:"Whether an override gives this key a limit of its own." json:"override,omitempty"`
 	Cost     int64  `doc:"Tokens that the request takes."                         json:"cost,omitempty"`
+
+	Rollout string `doc:"The share of keys that have the rule as written, if not all." json:"rollout,omitempty"`
+	Version string `doc:"What this key has then: new, or before."                      json:"version,omitempty"`
 }
 
 // Explained is an answer with what each rule has to do with it.
@@ -72,8 +75,9 @@ func ruleAnswers(explained []rule.Explanation, req *rule.Request) []RuleAnswer {
 			ID: e.Rule.ID, Mode: e.Rule.Mode.String(), Applies: e.Applies,
 			Part: e.Part, Want: e.Want, Got: e.Got, Key: e.Key,
 		}
+		answers[i].rolledOut(e)
 
-		if e.Applies && e.Part == "" && !e.Rule.Block {
+		if e.Applies && e.Part == "" && !e.Version.Block {
 			answers[i].Limit, answers[i].Capacity, answers[i].Override = e.Quota.Limit, e.Quota.Burst, e.Quota.Overridden
 			answers[i].Window = window(e)
 
@@ -86,9 +90,26 @@ func ruleAnswers(explained []rule.Explanation, req *rule.Request) []RuleAnswer {
 	return answers
 }
 
+// rolledOut says which version of the rule the key has, while not all have the same.
+func (a *RuleAnswer) rolledOut(e *rule.Explanation) {
+	if e.Rule.Withheld == 0 {
+		return
+	}
+
+	a.Rollout = e.Rule.Rollout() + "%"
+
+	switch e.Version {
+	case nil:
+	case e.Rule:
+		a.Version = "new"
+	default:
+		a.Version, a.Mode = "before", e.Version.Mode.String()
+	}
+}
+
 // window writes the window of an explained rule.
 func window(e *rule.Explanation) string {
-	switch e.Rule.Calendar {
+	switch e.Version.Calendar {
 	case rule.CalendarDay:
 		return "1d"
 	case rule.CalendarMonth:

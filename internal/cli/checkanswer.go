@@ -127,6 +127,8 @@ func whyOf(r *check.RuleAnswer) string {
 	switch {
 	case r.Applies && r.Part != "":
 		return "the request has no value for " + r.Part + ", and the rule refuses such"
+	case r.Part == "rollout":
+		return "the rule applies to " + r.Rollout + " of the keys, and not to this one"
 	case r.Part == "switches":
 		return "a kill switch is " + visible(r.Got)
 	case r.Part == "mode":
@@ -134,11 +136,23 @@ func whyOf(r *check.RuleAnswer) string {
 	case !r.Applies:
 		return fmt.Sprintf("%s: wants %s, and the request has %s", r.Part, visible(r.Want), got)
 	case r.Limit == 0:
-		return "it blocks every request"
+		return "it blocks every request" + rolloutNote(r)
 	case r.Override:
-		return "an override for this key" + shadowNote(r)
+		return "an override for this key" + rolloutNote(r) + shadowNote(r)
 	default:
-		return "the rule's own limit" + shadowNote(r)
+		return "the rule's own limit" + rolloutNote(r) + shadowNote(r)
+	}
+}
+
+// rolloutNote says which version of the rule the key has.
+func rolloutNote(r *check.RuleAnswer) string {
+	switch r.Version {
+	case "new":
+		return ", as for " + r.Rollout + " of the keys"
+	case "before":
+		return ", as before: " + r.Rollout + " of the keys have the new one"
+	default:
+		return ""
 	}
 }
 

@@ -23,6 +23,7 @@ type edition struct {
 // ruleTerms are the terms under which a rule's keys are charged.
 type ruleTerms struct {
 	rule      *rule.Rule
+	before    *ruleTerms    // of the keys that the rollout has not reached; nil if the rule does not apply to them
 	least     time.Duration // of a lease's TTL
 	own       ledger.Terms
 	window    atomic.Pointer[ledger.Calendar]
@@ -35,25 +36,39 @@ func newEdition(set *rule.Set, least time.Duration) (*edition, error) {
 	e := &edition{set: set, rules: make(map[string]*ruleTerms, len(set.Rules)), done: make(chan struct{})}
 
 	for _, r := range set.Rules {
-		t := &ruleTerms{rule: r, least: least}
-
-		if !r.Block {
-			own, err := t.of(rule.Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst, LeaseTTL: r.LeaseTTL})
-			if err != nil {
-				return nil, fmt.Errorf("rule %s: %w (change its limit, window or burst)", r.ID, err)
-			}
-
-			t.own = own
+		t, err := newRuleTerms(r, least)
+		if err == nil && r.Before != nil {
+			t.before, err = newRuleTerms(r.Before, least)
 		}
 
-		if len(r.Overrides) > 0 {
-			t.overrides = xsync.NewMap[rule.Quota, ledger.Terms]()
+		if err != nil {
+			return nil, err
 		}
 
 		e.rules[r.ID] = t
 	}
 
 	return e, nil
+}
+
+// newRuleTerms works out the terms of one version of a rule.
+func newRuleTerms(r *rule.Rule, least time.Duration) (*ruleTerms, error) {
+	t := &ruleTerms{rule: r, least: least}
+
+	if !r.Block {
+		own, err := t.of(rule.Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst, LeaseTTL: r.LeaseTTL})
+		if err != nil {
+			return nil, fmt.Errorf("rule %s: %w (change its limit, window or burst)", r.ID, err)
+		}
+
+		t.own = own
+	}
+
+	if len(r.Overrides) > 0 {
+		t.overrides = xsync.NewMap[rule.Quota, ledger.Terms]()
+	}
+
+	return t, nil
 }
 
 // terms returns what an ask's key is charged under at now, or why it cannot be asked for.
@@ -67,7 +82,10 @@ func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time) (ledger.Term
 		return ledger.Terms{}, ledger.KeyUnknownRule
 	}
 
-	terms, code := t.find(asked)
+	key := rule.LiveKey(asked.Key)
+	t = t.version(key)
+
+	terms, code := t.find(key)
 	if t.rule.Calendar != rule.CalendarNone {
 		terms.Calendar = t.calendar(now())
 	}
@@ -75,9 +93,19 @@ func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time) (ledger.Term
 	return terms, code
 }
 
-func (t *ruleTerms) find(asked *ledger.KeyAsk) (ledger.Terms, ledger.KeyCode) {
+// version returns the terms of the version that a key has. A key that the rule
+// does not apply to has leases to give back, or a holder of other rules: it gets the newer version.
+func (t *ruleTerms) version(key string) *ruleTerms {
+	if t.before != nil && t.rule.For(key) == t.before.rule {
+		return t.before
+	}
+
+	return t
+}
+
+func (t *ruleTerms) find(key string) (ledger.Terms, ledger.KeyCode) {
 	if t.overrides != nil {
-		if quota := t.rule.Quota([]byte(rule.LiveKey(asked.Key))); quota.Overridden {
+		if quota := t.rule.Quota([]byte(key)); quota.Overridden {
 			return t.override(quota)
 		}
 	}

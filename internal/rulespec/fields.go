@@ -117,9 +117,11 @@ func behaviourFields() []Field {
 		{Name: "lease", Value: mapOf(leaseFields()), Doc: "How tokens are handed out to servers."},
 		{Name: "slack", Value: whole("0", maxTokens), Default: "0", Doc: "Tokens that each server may admit of a key it knows nothing of, without waiting for an answer. They are charged afterwards, so a key can pass its limit by this much for each server."},
 		{
-			Name: "rollout", Value: whole("0", "100").with(object{"const": 100}), Default: "100",
-			Doc: "The percentage of keys that a new version applies to. Only 100 is available in this version.",
+			Name: "rollout", Default: "100",
+			Value: Value{Type: "number with two decimals at most", Low: "0", High: "100", schema: object{"type": "number", "minimum": 0, "maximum": 100}},
+			Doc:   "The percentage of keys that have the rule as written. To raise it only adds keys. The others have what `before` says; without that the rule does not apply to them.",
 		},
+		{Name: "before", Value: mapOf(beforeFields()), Doc: "What the keys have that the rollout has not reached."},
 		{Name: "afterLoss", Value: words("caution", "full"), Default: `"caution"`, Doc: "What a budget is that nothing was heard of since the store lost its data: taken as spent when that happened, or whole."},
 		{Name: "version", Value: whole("0", "9223372036854775807"), Default: "0", Doc: "Written by Leaseway; leave it out."},
 	}

@@ -63,7 +63,7 @@ such a window, as in a fallback share, a day counts as 24 hours and a month as 3
 const later = `
 ### Not in this version
 
-` + "`concurrency`, `rollout` below 100 and `shedders`" + ` are known and refused, with an error that
+` + "`concurrency` and `shedders`" + ` are known and refused, with an error that
 says so: a document that has them was written for a later version.
 `
 
@@ -77,6 +77,7 @@ func Page() []byte {
 	b.WriteString(algorithms)
 	b.WriteString(classesText)
 	b.WriteString(switchesText)
+	b.WriteString(rolloutText)
 	b.WriteString(later)
 	for _, f := range append(top[0].Value.Fields, top[1:]...) {
 		if len(f.Value.Fields) > 0 {

@@ -95,6 +95,7 @@ func TestSchemaTakesWhatTheParserTakes(t *testing.T) {
 		"rules: [{id: a, limit: 5, window: 1m, fallback: {limit: 1, window: 1s, burst: 2}, missing: deny, slack: 3, ipv6Prefix: 48, pathCase: insensitive}]",
 		"{rules: [], headers: ietf, version: 7, identity: {apikey: [x-key, bearer], user: {header: X-User, trusted: true}}}",
 		"{rules: [], identity: {apikey: bearer}}",
+		"rules: [{id: a, limit: 5, window: 1m, rollout: 12.5, before: {limit: 9, burst: 20, mode: shadow, lease: {ttl: 1s}, slack: 1, onUnavailable: local, fallback: {limit: 1, window: 1s}}}, {id: b, limit: 5, window: 1m, rollout: 0, before: {block: true}}]",
 		"{rules: [{id: a, block: true}], switches: {all: on, rules: {a: off}, limiters: {rate: {off: true, until: 2026-12-01T00:00:00Z, reason: r}, fleet: off, worker: on, concurrency: {off: false}}}}",
 		"{rules: [], classes: [{class: test, apikeyPrefix: [sk_test_, rk_test_]}, {class: critical, scope: {paths: /v1/charges, methods: POST}}, {class: read, scope: /a, pathCase: insensitive}]}",
 	} {
@@ -116,7 +117,7 @@ func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
 		"rules: [{id: a, " + quota + ", limt: 5}]", "rules: [{id: a, " + quota + ", burst: 0}]", "rules: [{id: a, " + quota + ", algorithm: token-bucket}]",
 		"rules: [{id: a, " + quota + ", algorithm: fixed_window, burst: 9}]", "rules: [{id: a, " + quota + ", timeZone: Europe/Berlin}]",
 		"rules: [{id: a, " + quota + ", algorithm: fixed_window, timeZone: Europe/Berlin}]", "rules: [{id: a, limit: 5, window: 1mo}]",
-		"rules: [{id: a, algorithm: sliding_log, limit: 10001, window: 1m}]", "rules: [{id: a, " + quota + ", rollout: 50}]", "rules: [{id: a, " + quota + ", afterLoss: half}]",
+		"rules: [{id: a, algorithm: sliding_log, limit: 10001, window: 1m}]", "rules: [{id: a, " + quota + ", rollout: 101}]", "rules: [{id: a, " + quota + ", rollout: half}]", "rules: [{id: a, " + quota + ", rollout: 5, before: {keyBy: ip}}]", "rules: [{id: a, " + quota + ", afterLoss: half}]",
 		"rules: [{id: a, " + quota + ", keyBy: usr}]", "rules: [{id: a, " + quota + ", keyBy: []}]", "rules: [{id: a, " + quota + ", scope: v1}]",
 		"rules: [{id: a, " + quota + ", scope: {path: /v1}}]", "rules: [{id: a, " + quota + ", cost: 0}]", "rules: [{id: a, " + quota + ", mode: shadowed}]",
 		"rules: [{id: a, " + quota + ", onUnavailable: deny, fallback: {limit: 1, window: 1s}}]", "rules: [{id: a, " + quota + ", fallback: {limit: 1}}]",
@@ -147,6 +148,8 @@ func home(path, field, value string) string {
 			set += ", header: X-User"
 		}
 		return "{rules: [], identity: {user: {" + set + "}}}"
+	case "before":
+		set = "rollout: 50, before: {" + set + "}"
 	case "classes":
 		if field != "class" {
 			set += ", class: read"

@@ -56,9 +56,9 @@ func conditionsOf(properties object) list {
 		conditions = append(conditions, both("window", "windowSec"))
 	}
 	switch {
-	case has("block"):
+	case has("id"):
 		conditions = append(conditions, ruleConditions()...)
-	case has("limit") && !has("key"):
+	case has("limit") && !has("key") && !has("mode"): // what neither a rule nor another version lends its window
 		conditions = append(conditions, needsWindow())
 	}
 	return conditions

@@ -132,6 +132,9 @@ func (e *Entry) refresh() {
 	}
 }
 
+// def returns the version of its rule that the entry's key has.
+func (e *Entry) def() *rule.Rule { return e.rule.versionOf(e.key) }
+
 // saw takes in what an answer says; under the lock.
 func (e *Entry) saw(now int64, a *ledger.Answer) {
 	if l := e.limits.Load(); l.bucket != a.Terms.Bucket || l.ttl != a.Terms.TTL {

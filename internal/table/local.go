@@ -30,7 +30,7 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 		defer e.mu.Unlock()
 	}
 
-	def := e.rule.now.Load()
+	def := e.def()
 	counts := &e.rule.counts
 
 	switch def.OnUnavailable {

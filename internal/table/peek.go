@@ -99,7 +99,7 @@ func (e *Entry) lookLocal(now int64, out *Outcome) {
 
 // peekLocal is local without a trace; under the lock.
 func (e *Entry) peekLocal(now int64, out *Outcome) {
-	switch def := e.rule.now.Load(); def.OnUnavailable {
+	switch def := e.def(); def.OnUnavailable {
 	case rule.Allow:
 		e.admit(out, FromOpen, standing{now, 0, 0})
 	case rule.Deny:

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ type Rule struct {
 	id      string
 	now     atomic.Pointer[rule.Rule]
 	own     atomic.Pointer[limits] // of its keys without an override
+	before  atomic.Pointer[limits] // of those that its rollout has not reached; nil without a version before
 	keys    keys
 	version atomic.Uint64                // of now
 	terms   atomic.Pointer[ledger.Terms] // which most keys share
@@ -30,8 +32,35 @@ type Rule struct {
 // ID returns the rule's id.
 func (r *Rule) ID() string { return r.id }
 
-// Current returns the rule as it is in force.
-func (r *Rule) Current() *rule.Rule { return r.now.Load() }
+// Of returns the version of the rule that a key has, or the one in force if the
+// rule does not apply to the key.
+func (r *Rule) Of(key string) *rule.Rule {
+	now := r.now.Load()
+	if now.Withheld == 0 {
+		return now
+	}
+
+	return r.versionOf(rule.Compact(key))
+}
+
+// versionOf is Of for a compact key.
+func (r *Rule) versionOf(key string) *rule.Rule {
+	now := r.now.Load()
+
+	return cmp.Or(now.For(key), now)
+}
+
+// Applies reports whether the rule, as it is in force, has anything to say about a key.
+func (r *Rule) Applies(key string) bool {
+	now := r.now.Load()
+	if now.Withheld == 0 {
+		return true
+	}
+
+	def := now.For(rule.Compact(key))
+
+	return def != nil && def.Mode != rule.Off
+}
 
 // SetRules puts set in force, whole. An older version than the present one is refused.
 func (t *Table) SetRules(set *rule.Set) error {
@@ -87,7 +116,13 @@ func (t *Table) newRule(id string) *Rule {
 
 // follow puts a version of the rule in force.
 func (r *Rule) follow(def *rule.Rule) {
-	r.own.Store(newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL}))
+	r.own.Store(plainLimits(def))
+	r.before.Store(nil)
+
+	if def.Before != nil {
+		r.before.Store(plainLimits(def.Before))
+	}
+
 	r.now.Store(def)
 	r.version.Store(def.Version)
 	r.retired.Store(false)
@@ -139,6 +174,11 @@ type limits struct {
 	drains  bool        // a bucket: each token that is not spent brings its end nearer
 }
 
+// plainLimits are those of keys without an override.
+func plainLimits(def *rule.Rule) *limits {
+	return newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL})
+}
+
 func newLimits(def *rule.Rule, q rule.Quota) *limits {
 	l := &limits{
 		version: def.Version, burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
@@ -156,10 +196,13 @@ func newLimits(def *rule.Rule, q rule.Quota) *limits {
 
 // limitsOf returns the limits of key under the rule as it is in force.
 func (r *Rule) limitsOf(key string) *limits {
-	own := r.own.Load()
-	def := r.now.Load()
+	own, def := r.own.Load(), r.now.Load()
 
-	if q := def.Quota([]byte(key)); q.Overridden || own.version != def.Version {
+	if def.Withheld != 0 && def.For(key) == def.Before && def.Before != nil {
+		own, def = r.before.Load(), def.Before
+	}
+
+	if q := def.Quota([]byte(key)); q.Overridden || own == nil || own.version != def.Version {
 		return newLimits(def, q)
 	}
 

@@ -232,7 +232,7 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 		return nil, done
 	}
 
-	if slack := e.rule.now.Load().Slack; slack > 0 && e.limits.Load().leases && e.Borrow(n, slack) {
+	if slack := e.def().Slack; slack > 0 && e.limits.Load().leases && e.Borrow(n, slack) {
 		left := max(0, e.limits.Load().burst-n)
 		e.admit(out, FromLease, standing{now, left, 0})
 		out.Charge = Charge{entry: e, epoch: storeEpoch, cost: n, end: e.CountsUntil(now)}
