@@ -12,6 +12,7 @@ large-80       sliding_window  asks
 large-99       sliding_window  admitted
 large-200      sliding_window  admitted
 large-200      sliding_window  fair
+medium-90      fixed_window    admitted
 medium-90      sliding_window  admitted
 medium-200     sliding_window  admitted
 medium-200     sliding_window  fair
@@ -34,6 +35,21 @@ wide-200       token_bucket    fair
 wide-200       fixed_window    fair
 wide-200       sliding_window  admitted
 wide-200       sliding_window  fair
+window-turn    sliding_window  overshoot
+window-end     fixed_window    overshoot
+three-rules    fixed_window    overshoot
+losses         sliding_window  admitted
+stale-answers  sliding_window  admitted
+coordinators   fixed_window    overshoot
+autoscale      sliding_window  admitted
+flush          sliding_window  admitted
+clocks         sliding_window  admitted
+clock-ahead    sliding_window  admitted
+outage         sliding_window  admitted
+partition      sliding_window  admitted
+flapping       sliding_window  admitted
+raise          fixed_window    admitted
+lower          fixed_window    admitted
 `
 
 // known reports whether the miss of a bar is on the list.
