@@ -62,6 +62,12 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 		return Decision{Allowed: true}
 	}
 
+	if q := r.rule.Quick(key, cost); q.Decided() {
+		d.quick(r.rule.ID(), &q, cost)
+
+		return d
+	}
+
 	var out table.Outcome
 
 	r.rule.Take(context.Background(), key, cost, &out)

@@ -7,15 +7,15 @@ import (
 
 // heard is what the last answer said, in the holder's time.
 type heard struct {
-	at      int64         // when its ask was sent; 0: never
-	under   *ledger.Terms // nil before the first answer
-	spent   int64         // S that it took in
-	others  int64
-	holders int64
-
+	under  *ledger.Terms // nil before the first answer
 	tat    rate.Time     // of a bucket: when it is full, leased tokens included
-	window ledger.Window // of a window or log
-	end    int64         // when that ends: told late rather than early
+	spent  int64         // S that it took in
+	others int64
+
+	at      int64 // when its ask was sent; 0: never
+	holders int64
+	window  ledger.Window // of a window or log
+	end     int64         // when that ends: told late rather than early
 }
 
 // Remaining returns what one central counter would have left at now, as far as

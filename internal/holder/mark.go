@@ -9,13 +9,13 @@ import "github.com/leaseway/leaseway/internal/rate"
 //
 // before covers the spends that the ask on its way reports, now those after it.
 type mark struct {
-	before, now point
-	base        int64 // S that `before` is relative to
-	sentBase    int64 // S that `now` is relative to
-
-	tick  int64 // the tick whose first spend waits to be folded in
-	first int64 // S before it
-	open  bool
+	tick     int64 // the tick whose first spend waits to be folded in
+	first    int64 // S before it
+	sentBase int64 // S that `now` is relative to
+	now      point
+	open     bool
+	before   point
+	base     int64 // S that `before` is relative to
 }
 
 // point is the instant at + n·T, where T is the time of a token. It is kept in

@@ -14,8 +14,9 @@ import (
 // Entry is one key of one rule: its lease, the requests that wait for it, and
 // what the answers say about it. What each request reads comes first.
 type Entry struct {
-	short  [shortKey]byte // the key itself if it is short: beside what else is read
 	key    string
+	short  [shortKey]byte // the key itself if it is short: beside what else is read
+	mu     sync.Mutex
 	limits atomic.Pointer[limits]
 	avail  atomic.Int64 // what the store has left, as of the lease's tick
 	full   atomic.Int64 // when the bucket is full if the lease is spent, on the holder's clock
@@ -23,9 +24,9 @@ type Entry struct {
 	holder.Lease
 
 	rule   *Rule
-	mu     sync.Mutex
 	extra  atomic.Int64 // tokens spent above one a request
 	denied atomic.Int64 // requests denied from memory
+	quick  atomic.Int64 // requests for one token that were denied so without the lock, beside those
 	asking atomic.Bool  // it is in the queue
 
 	ahead   bool      // its next ask is for the next window
@@ -45,7 +46,7 @@ type Entry struct {
 }
 
 // shortKey is the length of keys, in bytes, that need no memory of their own.
-const shortKey = 24
+const shortKey = 16
 
 // entry returns the entry of key, made if need be.
 func (r *Rule) entry(key string) *Entry {
@@ -161,7 +162,8 @@ func (e *Entry) quickTurn(tick int64) bool {
 	}
 	defer e.mu.Unlock()
 
-	if e.gone || !e.GoesOn(tick) || e.limits.Load().version != e.rule.version.Load() {
+	// An entry that has left the table has no lease that goes on.
+	if !e.GoesOn(tick) || e.limits.Load().version != e.rule.version.Load() {
 		return false
 	}
 

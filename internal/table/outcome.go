@@ -73,13 +73,21 @@ func (e *Entry) admit(out *Outcome, origin Origin, s standing) {
 	out.Remaining = s.left
 	out.RetryAfter = 0
 
-	out.Reset = e.full.Load() - s.now
-	if v.drains {
-		// What is leased and not spent is not used: each token of it brings the end nearer.
-		out.Reset -= s.balance * v.bucket.P / max(1, v.bucket.Q)
+	out.Reset = v.reset(e.full.Load()-s.now, s.balance)
+}
+
+// reset returns the µs until everything is whole again if it were in full once
+// all that is leased is spent, balance of which is not: each token of it brings the end of a bucket nearer.
+func (l *limits) reset(full, balance int64) int64 {
+	switch {
+	case !l.drains:
+	case l.bucket.Q == 1: // as for most limits: it saves a division
+		full -= balance * l.bucket.P
+	default:
+		full -= balance * l.bucket.P / max(1, l.bucket.Q)
 	}
 
-	out.Reset = max(0, out.Reset)
+	return max(0, full)
 }
 
 // refuse fills in out for a request that did not pass; under the lock.

@@ -31,7 +31,9 @@ func (e *Entry) fold() {
 	total := e.TotalSpent()
 	c := &e.rule.counts
 	c.allowed[FromLease].Add(total - e.counted - e.extra.Swap(0))
-	c.denied[FromLease].Add(e.denied.Swap(0))
+	quick := e.quick.Swap(0)
+	c.denied[FromLease].Add(e.denied.Swap(0) + quick)
+	e.Refuse(quick)
 	e.counted = total
 }
 

@@ -10,71 +10,23 @@ import (
 
 // Take decides a request for n tokens of key, at least 1, under this rule alone.
 func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
-	t := r.table
+	if q := r.Quick(key, n); q.Decided() {
+		q.fill(out, n)
 
-	if e, ok := r.known(key); ok {
-		epoch, tick := e.Epoch(), t.clock.tick.Load()
-
-		left, verdict, look := e.Spend(tick, n)
-		if verdict == holder.Turned && e.quickTurn(tick) {
-			left, verdict, look = e.Spend(tick, n)
-		}
-
-		if verdict.Passed() {
-			e.spent(out, tick, left, Charge{entry: e, epoch: epoch, cost: n})
-
-			if look || verdict == holder.SpentLow {
-				t.afterSpend(e, verdict == holder.SpentLow, look)
-			}
-
-			return
-		}
-
-		if n == 1 && tick > 0 && e.denyFast(tick, out) {
-			return
-		}
+		return
 	}
 
 	r.slow(ctx, key, n, out)
 }
 
-// known returns the entry of a key that is short enough to be kept as it is.
-func (r *Rule) known(key string) (*Entry, bool) {
+// known returns the entry of a key that is short enough to be kept as it is, nil for any other.
+func (r *Rule) known(key string) *Entry {
 	if !rule.IsCompact(key) {
-		return nil, false
+		return nil
 	}
 
-	e := r.keys.find(key)
-
-	return e, e != nil
+	return r.keys.find(key)
 }
-
-// denyFast refuses a request for one token without the lock, if it is clear
-// even by a coarse clock that none is to be had.
-func (e *Entry) denyFast(tick int64, out *Outcome) bool {
-	till, denied := e.Denied(tick, 1)
-
-	// Nor may the coarse clock add a second to a wait that is told in whole ones.
-	if wait := till - tick; !denied || wait < coarse || (wait-1)/second != (wait-coarse-1)/second {
-		return false
-	}
-
-	e.Refuse(1)
-	e.denied.Add(1)
-
-	l := e.limits.Load()
-	out.Kind, out.Origin = OverLimit, FromLease
-	out.Burst, out.Quota, out.Window = l.burst, l.quota, l.window
-	out.Remaining, out.Reset, out.RetryAfter = 0, max(0, e.full.Load()-tick), till-tick
-
-	return true
-}
-
-// coarse is by how much a coarse clock may be wrong for a refusal that goes by it, µs.
-const (
-	coarse = 2_000
-	second = 1_000_000
-)
 
 // spent fills in out for tokens that came from the lease.
 func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
@@ -88,12 +40,15 @@ func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
 }
 
 // countsUntil is CountsUntil of a lease's tokens, without the lock: to the end of the window, if there is one.
-func (e *Entry) countsUntil() int64 {
-	if e.limits.Load().drains {
+func (e *Entry) countsUntil() int64 { return e.limits.Load().countsUntil(e.full.Load()) }
+
+// countsUntil returns until when tokens count of which the last is back at full.
+func (l *limits) countsUntil(full int64) int64 {
+	if l.drains {
 		return math.MaxInt64
 	}
 
-	return e.full.Load()
+	return full
 }
 
 // afterSpend sends for a refill, and catches a coarse clock that came to a stop.
