@@ -1,6 +1,7 @@
 package leasewayhttp
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -80,7 +81,8 @@ func ceilSeconds(d time.Duration) int64 {
 
 // resetUnix is the first whole second since the Unix epoch that is not before reset after now, ns since then.
 func resetUnix(now int64, reset time.Duration) int64 {
-	seconds, rest := now/int64(time.Second), now%int64(time.Second)
-	// Apart, since the longest of durations and now do not fit together.
-	return seconds + int64(reset/time.Second) + ceilSeconds(time.Duration(rest)+reset%time.Second)
+	if reset > math.MaxInt64-time.Duration(now) {
+		return now/int64(time.Second) + ceilSeconds(reset) + 1
+	}
+	return ceilSeconds(time.Duration(now) + reset)
 }

@@ -59,6 +59,9 @@ func TestResetRoundsUp(t *testing.T) {
 			t.Errorf("%v: %d s, want %d", c.after, got, c.want)
 		}
 	}
+	if got := resetUnix(start.UnixNano(), 1<<63-1) - start.Unix(); got != 9223372038 {
+		t.Errorf("the longest duration ends %d s later, want 9223372038", got)
+	}
 	if got := ceilSeconds(-time.Hour); got != 0 {
 		t.Errorf("what is past is %d s, want 0", got)
 	}
