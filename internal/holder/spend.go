@@ -101,6 +101,9 @@ func (l *Lease) Scarce(now int64) bool { return now < l.denyTill.Load() }
 // Defer asks later, by d µs, than the store said; under the lock.
 func (l *Lease) Defer(d int64) { l.denyTill.Add(d) }
 
+// Forgive forgets that the store had too little: under other terms it may have enough. Without the lock.
+func (l *Lease) Forgive() { l.denyTill.Store(0) }
+
 // Tick returns the tick for which Turn last ran.
 func (l *Lease) Tick() int64 { return l.tick.Load() }
 

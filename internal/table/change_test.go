@@ -32,11 +32,15 @@ func TestRuleChangesKeepWhatWasUsed(t *testing.T) {
 
 	r.apply("rules: [{id: a, keyBy: user, limit: 10, window: 120s}]")
 
-	// The refusal is remembered until the next token would have come.
+	// A refusal under the older rules says nothing any more.
+	if n := r.times(0, "a", "k", 20); n != 5 {
+		t.Errorf("%d passed after raising 5 to 10, want 5", n)
+	}
+
 	r.wait(12 * sec)
 
-	if n := r.times(0, "a", "k", 20); n != 6 {
-		t.Errorf("%d passed after raising 5 to 10 and the time of one token, want 5 and 1", n)
+	if n := r.times(0, "a", "k", 20); n != 1 {
+		t.Errorf("%d passed after the time of one token more, want 1", n)
 	}
 }
 

@@ -119,7 +119,7 @@ func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 // or before anyone else sees the entry.
 func (e *Entry) refresh() {
 	old := e.limits.Load()
-	if old != nil && old.version == e.rule.now.Load().Version {
+	if old != nil && !e.outdated(old) {
 		return
 	}
 
@@ -129,8 +129,14 @@ func (e *Entry) refresh() {
 	if old == nil {
 		e.avail.Store(l.burst)
 	} else {
+		e.Forgive() // a slow limit that was raised would be denied for hours
 		e.avail.Store(min(e.avail.Load(), l.burst))
 	}
+}
+
+// outdated reports whether l are of another version than the entry's key has. Without the lock.
+func (e *Entry) outdated(l *limits) bool {
+	return l.version != e.rule.version.Load() && l.version != e.def().Version
 }
 
 // def returns the version of its rule that the entry's key has.

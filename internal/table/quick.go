@@ -100,9 +100,14 @@ func (e *Entry) quickRefusal(tick int64) (q Quick) {
 		return q
 	}
 
+	l := e.limits.Load()
+	if e.outdated(l) { // other rules may have enough
+		return q
+	}
+
 	e.quick.Add(1)
 
-	return Quick{entry: e, limits: e.limits.Load(), Reset: max(0, e.full.Load()-tick), RetryAfter: wait}
+	return Quick{entry: e, limits: l, Reset: max(0, e.full.Load()-tick), RetryAfter: wait}
 }
 
 // coarse is by how much a coarse clock may be wrong for a refusal that goes by it, µs.
