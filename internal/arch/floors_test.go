@@ -46,6 +46,7 @@ func floors() map[string]place {
 		"internal/demo":   {assembly, []string{anything}},
 		"internal/cases":  {assembly, []string{anything}},
 		"internal/plots":  {assembly, []string{"internal/rate"}},
+		"internal/faults": {assembly, nil}, // tests alone
 		"internal/sim": {assembly, []string{
 			"internal/table", "internal/coordinator", "internal/store/memory", "internal/ledger", "internal/rate", "rule", "internal/plots",
 		}},

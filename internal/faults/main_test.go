@@ -1,0 +1,46 @@
+//go:build unix
+
+package faults
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/leaseway/leaseway/internal/cli"
+	"github.com/leaseway/leaseway/internal/demo"
+)
+
+// role is the variable that tells this binary to be something else than tests: the program, or a holder.
+const role = "FAULTS_ROLE"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(role) {
+	case "program":
+		os.Exit(cli.Main(append([]string{demo.ChildCommand}, os.Args[1:]...), os.Stdin, os.Stdout, os.Stderr))
+	case "holder":
+		os.Exit(holderMain(os.Args[1], os.Args[2], os.Stdin, os.Stdout))
+	}
+
+	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log by themselves
+
+	code := m.Run()
+
+	// The proxy leaves some of its own behind when a toxic is on as it stops.
+	const proxy = "github.com/Shopify/toxiproxy/v2"
+
+	if err := goleak.Find(
+		goleak.IgnoreAnyFunction(proxy+".(*ToxicLink).read"),
+		goleak.IgnoreAnyFunction(proxy+".(*ToxicLink).write"),
+		goleak.IgnoreAnyFunction(proxy+"/toxics.(*ToxicStub).Run"),
+	); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+
+		code = 1
+	}
+
+	os.Exit(code)
+}
