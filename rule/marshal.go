@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,6 +20,7 @@ type (
 		Identity *identityDocument `json:"identity,omitempty"`
 		Headers  Headers           `json:"headers,omitempty"`
 		Classes  []classDocument   `json:"classes,omitempty"`
+		Shedders *sheddersDocument `json:"shedders,omitempty"`
 		Switches *switchesDocument `json:"switches,omitempty"`
 		Rules    []ruleDocument    `json:"rules"`
 	}
@@ -31,6 +33,28 @@ type (
 	userDocument struct {
 		Header  string `json:"header"`
 		Trusted bool   `json:"trusted,omitempty"`
+	}
+	// sheddersDocument has those that there are, be they without a setting.
+	sheddersDocument struct {
+		Worker *workerDocument `json:"worker,omitempty"`
+		Fleet  *fleetDocument  `json:"fleet,omitempty"`
+	}
+	// workerDocument is what differs from the usual.
+	workerDocument struct {
+		Mode      string `json:"mode,omitempty"`
+		High      string `json:"high,omitempty"`
+		Low       string `json:"low,omitempty"`
+		Rise      string `json:"rise,omitempty"`
+		Fall      string `json:"fall,omitempty"`
+		Stale     string `json:"stale,omitempty"`
+		InFlight  int64  `json:"inFlight,omitempty"`
+		QueueWait string `json:"queueWait,omitempty"`
+	}
+	// fleetDocument is what differs from the usual.
+	fleetDocument struct {
+		Mode     string `json:"mode,omitempty"`
+		Reserve  string `json:"reserve,omitempty"`
+		Capacity int64  `json:"capacity,omitempty"`
 	}
 	// switchesDocument has those that are off.
 	switchesDocument struct {
@@ -135,7 +159,7 @@ func (s *Set) Marshal() []byte {
 	for i := range s.Classes {
 		doc.Classes = append(doc.Classes, s.Classes[i].document())
 	}
-	doc.Switches = s.Switches.document()
+	doc.Shedders, doc.Switches = s.Shedders.document(), s.Switches.document()
 	for i, r := range s.Rules {
 		doc.Rules[i] = r.document()
 	}
@@ -197,6 +221,43 @@ func (id Identity) document() *identityDocument {
 		doc.User = &userDocument{Header: id.User.Header, Trusted: id.User.Trusted}
 	}
 	return doc
+}
+
+// document is nil without a shedder.
+func (s *Shedders) document() *sheddersDocument {
+	if s.Worker == nil && s.Fleet == nil {
+		return nil
+	}
+	doc := &sheddersDocument{}
+	if w := s.Worker; w != nil {
+		doc.Worker = &workerDocument{
+			Mode: unusual(int(w.Mode), modeWords()), High: percentText(w.High, usualHigh), Low: percentText(w.Low, usualLow),
+			Rise: unusualSpan(w.Rise, usualRise), Fall: unusualSpan(w.Fall, usualFall), Stale: unusualSpan(w.Stale, usualStale),
+			InFlight: w.InFlight, QueueWait: spanText(w.QueueWait),
+		}
+	}
+	if f := s.Fleet; f != nil {
+		doc.Fleet = &fleetDocument{
+			Mode: unusual(int(f.Mode), modeWords()), Reserve: percentText(f.Reserve, usualReserve), Capacity: f.Capacity,
+		}
+	}
+	return doc
+}
+
+// percentText is a share, or nothing when it is the usual one.
+func percentText(share, usual int) string {
+	if share == usual {
+		return ""
+	}
+	return strconv.Itoa(share) + "%"
+}
+
+// unusualSpan is a span of time, or nothing when it is the usual one.
+func unusualSpan(d, usual time.Duration) string {
+	if d == usual {
+		return ""
+	}
+	return formatDuration(d)
 }
 
 // document is nil when all are on.

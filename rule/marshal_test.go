@@ -135,6 +135,25 @@ func drawDocument(t *rapid.T) []byte {
 	if some("headers", 2) {
 		doc["headers"] = pick("which headers", "both", "ietf", "legacy", "none")
 	}
+	if some("classes", 2) {
+		doc["classes"] = []any{
+			map[string]any{"class": pick("class", "test", "read", "write", "critical"), "apikeyPrefix": pick("prefix", "sk_", []any{"sk_", "rk_"}), "pathCase": "insensitive"},
+			map[string]any{"class": "read", "scope": pick("class scope", "/v1", map[string]any{"methods": "GET", "descriptors": map[string]any{"d": 5}})},
+		}
+	}
+	if some("shedders", 2) {
+		doc["shedders"] = pick("which shedders", map[string]any{}, map[string]any{"worker": map[string]any{}}, map[string]any{
+			"worker": map[string]any{"mode": "shadow", "high": "80%", "low": "75%", "rise": "1s", "inFlight": 5, "queueWait": "10ms"},
+			"fleet":  map[string]any{"mode": "off", "capacity": pick("capacity", "workers", 5), "reserve": "20%"},
+		})
+	}
+	if some("switches", 2) {
+		off := pick("switch", "off", "on", map[string]any{"off": true, "until": "2026-12-01T18:00:00+01:00", "reason": "r"}, map[string]any{"off": false, "reason": "r"})
+		doc["switches"] = map[string]any{"all": off, "limiters": map[string]any{"rate": off, "worker": "off"}}
+		if rules != nil {
+			doc["switches"].(map[string]any)["rules"] = map[string]any{"r0": off}
+		}
+	}
 	if some("identity", 2) {
 		doc["identity"] = pick("identity", map[string]any{"apikey": []any{}}, map[string]any{"apikey": "x-key", "user": map[string]any{"header": "x-user", "trusted": true}})
 	}

@@ -61,12 +61,6 @@ func (d *decoder) document() *Set {
 	if !ok {
 		return nil
 	}
-	// Known, but not there yet: "not known" would send people to look for a slip.
-	for _, later := range []string{"shedders"} {
-		if v, ok := top.entries[later]; ok {
-			v.fail("is not available in this version", "leave it out")
-		}
-	}
 	headers := headersWords()
 	set := &Set{Version: top.version(), Identity: defaultIdentity(), Headers: Headers(headers[top.choice("headers", headers)])}
 	if v, ok := top.get("identity"); ok {
@@ -74,6 +68,9 @@ func (d *decoder) document() *Set {
 	}
 	if v, ok := top.get("classes"); ok {
 		set.Classes = v.classes()
+	}
+	if v, ok := top.get("shedders"); ok {
+		set.Shedders = v.shedders()
 	}
 	set.Rules = top.rules()
 	if v, ok := top.get("switches"); ok {
@@ -85,7 +82,7 @@ func (d *decoder) document() *Set {
 	return set.compile()
 }
 
-// topKeys are the keys of a document, those of later versions included.
+// topKeys are the keys of a document.
 func topKeys() []string {
 	return []string{"rules", "identity", "headers", "version", "classes", "shedders", "switches"}
 }

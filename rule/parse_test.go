@@ -157,7 +157,7 @@ func TestBrokenDocuments(t *testing.T) {
 		{"rule is text", "rules: [a]\n", "rules[0]", "where a map is expected", 1},
 		{"second document", "rules: []\n---\nrules: []\n", "", "a second document", 2},
 		{"unknown key", "rule: []\nrules: []\n", "rule", "did you mean rules?", 1},
-		{"later key", "rules: []\nshedders: {}\n", "shedders", "not available", 2},
+		{"unknown shedder", "rules: []\nshedders: {workers: {}}\n", "shedders.workers", "did you mean worker?", 2},
 		{"duplicate key", "rules: []\nrules: []\n", "rules", "set twice, first at line 1", 2},
 		{"unknown anchor", "rules: [*a]\n", "", "unknown anchor", 1},
 		{"anchor that holds itself", "rules: &a [*a]\n", "rules[0]", "is a list where a map", 1},

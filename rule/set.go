@@ -25,6 +25,8 @@ type Set struct {
 	Headers Headers
 	// Classes are looked at in order, and the first that agrees is a request's class; ClassOf does.
 	Classes []Classified
+	// Shedders say what is refused while the system is in trouble.
+	Shedders Shedders
 	// Switches are the kill switches. Who decides asks them; Match does not.
 	Switches Switches
 

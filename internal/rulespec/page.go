@@ -63,8 +63,8 @@ such a window, as in a fallback share, a day counts as 24 hours and a month as 3
 const later = `
 ### Not in this version
 
-` + "`concurrency` and `shedders`" + ` are known and refused, with an error that
-says so: a document that has them was written for a later version.
+` + "`concurrency`" + ` is known and refused, with an error that
+says so: a document that has it was written for a later version.
 `
 
 // Page is docs/rules.md.
@@ -125,9 +125,5 @@ func (f Field) defaultText() string {
 
 // docText is the sentence as a cell.
 func (f Field) docText() string {
-	doc := strings.ReplaceAll(f.Doc, "|", `\|`)
-	if f.Later {
-		doc += " *Not available in this version.*"
-	}
-	return doc
+	return strings.ReplaceAll(f.Doc, "|", `\|`)
 }

@@ -25,8 +25,6 @@ type Field struct {
 	Doc string
 	// Required says that the map cannot do without it.
 	Required bool
-	// Later says that this version refuses the field, and knows that a later one has it.
-	Later bool
 }
 
 // Value is what a field may hold.
@@ -63,7 +61,7 @@ func Document() []Field {
 			Name: "classes", Value: mapsOf(classFields()),
 			Doc: "How much a request matters: `critical`, `write`, `read` or `test`, in that order. The first entry that agrees decides; where none does, a method that changes nothing (GET, HEAD, OPTIONS, TRACE) is a read, and any other, or none, a write.",
 		},
-		{Name: "shedders", Value: anything(), Later: true, Doc: "What is refused when the system itself is in trouble."},
+		{Name: "shedders", Value: mapOf(sheddersFields()), Doc: "What is refused when the system itself is in trouble."},
 		{Name: "switches", Value: mapOf(switchesFields()), Doc: "Kill switches: what is not to decide for now."},
 	}
 }

@@ -37,9 +37,6 @@ func mapSchema(fields []Field) object {
 
 // schema is the value's schema with what an editor shows beside it.
 func (f Field) schema() object {
-	if f.Later {
-		return object{"not": object{}, "description": f.Doc + " Not available in this version."}
-	}
 	more := object{"description": f.Doc}
 	if f.Default != "" {
 		more["default"] = json.RawMessage(f.Default)

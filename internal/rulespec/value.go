@@ -56,9 +56,6 @@ func pattern(name, expression string) Value {
 	return Value{Type: name, schema: object{"type": "string", "pattern": expression}}
 }
 
-// anything is the value of a field that this version refuses anyway.
-func anything() Value { return Value{Type: "map"} }
-
 // oneOrMore is a value or a list of them.
 func oneOrMore(v Value) Value {
 	return Value{

@@ -1,0 +1,37 @@
+package rulespec
+
+// sheddersFields are the keys of shedders.
+func sheddersFields() []Field {
+	share := func() Value {
+		return Value{Type: "percentage", Low: "1%", High: "99%", schema: object{"type": "string", "pattern": "^[1-9][0-9]?%$"}}
+	}
+	mode := Field{
+		Name: "mode", Value: words("enforce", "shadow", "off"), Default: `"enforce"`,
+		Doc: "`shadow` decides and counts, and never refuses.",
+	}
+	return []Field{
+		{Name: "worker", Value: mapOf([]Field{
+			mode,
+			{
+				Name: "high", Value: Value{Type: "percentage", Low: "2%", High: "100%", schema: object{"type": "string", "pattern": "^([2-9]|[1-9][0-9]|100)%$"}},
+				Default: `"90%"`, Doc: "Above this load more is shed.",
+			},
+			{Name: "low", Value: share(), Default: `"75%"`, Doc: "Below this load less is shed; between the two nothing changes."},
+			{Name: "rise", Value: span("100ms", "10m"), Default: `"2s"`, Doc: "How long the load must be high until one class more is shed as a whole."},
+			{Name: "fall", Value: span("100ms", "10m"), Default: `"10s"`, Doc: "How long it must be low until one class is back. No shorter than `rise`."},
+			{Name: "stale", Value: span("1s", "10m"), Default: `"5s"`, Doc: "For how long the last load is believed when nothing is heard of it any more. Then nothing is shed."},
+			{Name: "inFlight", Value: whole("1", "1000000000"), Doc: "How many requests at once are a load of 100 %. Left out, they are not looked at."},
+			{Name: "queueWait", Value: span("1ms", "10m"), Doc: "The mean wait before a request begins that is a load of 100 %. Left out, it is not looked at."},
+		}), Doc: "In each server by itself: while it is busy, what matters less is refused."},
+		{Name: "fleet", Value: mapOf([]Field{
+			mode,
+			{Name: "reserve", Value: share(), Default: `"20%"`, Doc: "The share of the capacity that only critical requests get."},
+			{
+				Name: "capacity", Default: `"workers"`, Value: Value{
+					Type: "whole number, or `workers`", schema: object{"anyOf": list{object{"type": "integer", "minimum": 1, "maximum": 1_000_000_000}, object{"const": "workers"}}},
+				},
+				Doc: "How many requests the whole fleet serves at once; `workers` is the sum of what live servers announce.",
+			},
+		}), Doc: "Over all servers: a share of what they can do stays free for critical requests."},
+	}
+}
