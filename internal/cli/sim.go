@@ -30,7 +30,7 @@ func newSim() *cobra.Command {
 	var (
 		loads, algorithms []string
 		list              bool
-		output            string
+		output, picture   string
 		plan              sim.Plan
 	)
 
@@ -40,6 +40,7 @@ func newSim() *cobra.Command {
 		Long:  simHelp,
 		Example: "  leaseway sim\n" +
 			"  leaseway sim --load 'large-*' --algorithm token_bucket\n" +
+			"  leaseway sim --load outage --algorithm token_bucket --plot outage.svg\n" +
 			"  leaseway sim --seed 7 -o json > results.json",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -56,21 +57,34 @@ func newSim() *cobra.Command {
 				return listLoads(cmd.OutOrStdout(), plan.Runs)
 			}
 
-			return simulate(cmd, &plan, asJSON)
+			if picture != "" && len(plan.Runs) != 1 {
+				return fmt.Errorf("--plot draws one run, and these are %d (name it with --load and --algorithm)", len(plan.Runs))
+			}
+
+			plan.Draw = picture != ""
+
+			return simulate(cmd, &plan, simForm{json: asJSON, picture: picture})
 		},
 	}
 	cmd.Flags().StringArrayVar(&loads, "load", nil, "run only the loads whose names match this `pattern`, such as 'large-*'; repeatable")
 	cmd.Flags().StringArrayVar(&algorithms, "algorithm", nil, "run the loads with this `algorithm` only; repeatable")
 	cmd.Flags().BoolVar(&list, "list", false, "show the loads, and run none")
 	cmd.Flags().Uint64Var(&plan.Seed, "seed", 1, "`number` that chance is made from: the same one, the same results")
+	cmd.Flags().StringVar(&picture, "plot", "", "SVG `file` to draw the one run into: wanted, limit and admitted over time, per server")
 	cmd.Flags().StringVarP(&output, "output", "o", outputText, "`form` of the results: text or json")
 	cmd.Flags().SortFlags = false
 
 	return cmd
 }
 
+// simForm is how the results of runs are written.
+type simForm struct {
+	json    bool
+	picture string // the file for it, "" for none
+}
+
 // simulate makes the runs of plan and writes what came of them.
-func simulate(cmd *cobra.Command, plan *sim.Plan, asJSON bool) error {
+func simulate(cmd *cobra.Command, plan *sim.Plan, form simForm) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
@@ -84,10 +98,14 @@ func simulate(cmd *cobra.Command, plan *sim.Plan, asJSON bool) error {
 		return &failure{errors.New("interrupted")}
 	case err != nil:
 		return &failure{err}
-	case asJSON:
+	case form.json:
 		err = report.JSON(cmd.OutOrStdout())
 	default:
 		err = report.Text(cmd.OutOrStdout())
+	}
+
+	if err == nil && form.picture != "" {
+		err = os.WriteFile(form.picture, report.Picture, 0o644) //nolint:gosec // a picture, for everybody to see
 	}
 
 	switch missed := report.Missed(); {

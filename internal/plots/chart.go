@@ -37,6 +37,7 @@ type panel struct {
 type line struct {
 	name, style string
 	points      []point
+	thin        bool // one of many: faint, and not named
 }
 
 type point struct{ x, y int64 }
@@ -193,6 +194,13 @@ func (c chart) drawLines(b *bytes.Buffer, p panel, y int64) {
 		}
 
 		fmt.Fprintf(&coordinates, "%d,%d", c.across(c.x.to), p.up(y, last))
+
+		if l.thin {
+			fmt.Fprintf(b, `<polyline class="%s" style="stroke-width:1;stroke-opacity:.4" points="%s"/>`+"\n", l.style, &coordinates)
+
+			continue
+		}
+
 		fmt.Fprintf(b, `<polyline class="%s" points="%s"/>`+"\n", l.style, &coordinates)
 		names = append(names, name{p.up(y, last), fmt.Sprintf("%s %d", l.name, last), l.style})
 	}

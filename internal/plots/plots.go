@@ -2,9 +2,9 @@
 // one limit, as SVG pictures and as a table of what each admits at worst.
 //
 // The curves are computed by internal/rate, the arithmetic that decides
-// requests, so a picture cannot promise what the code does not do. Nothing
-// imports the package: its test writes the files with -update, as "make
-// generate" does, and fails when they are out of date.
+// requests, so a picture cannot promise what the code does not do. The test
+// writes the files with -update, as "make generate" does, and fails when they are
+// out of date. The simulator draws its fleets with the same chart.
 //
 //	counter (internal/rate) ──▶ greedy, bursts: who asks when ──▶ chart ──▶ docs/plots/*.svg
 //	                       └──▶ worst: the most in any stretch ──▶ the table in docs/choosing.md

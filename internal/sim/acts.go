@@ -35,7 +35,7 @@ func kill(n int, again time.Duration) func(f *fleet) {
 			s.dead = true
 
 			f.after(again.Microseconds(), nil, func() {
-				if _, err := f.serve(); err != nil {
+				if err := f.serve(); err != nil {
 					f.fail(err)
 				}
 			})
@@ -58,7 +58,7 @@ func (f *fleet) leave(s *server) {
 func scale(n int) func(f *fleet) {
 	return func(f *fleet) {
 		for len(f.servers) < n {
-			if _, err := f.serve(); err != nil {
+			if err := f.serve(); err != nil {
 				f.fail(err)
 
 				return
@@ -110,9 +110,10 @@ func cutOff(n int, d time.Duration) func(f *fleet) {
 
 // some returns n servers.
 func (f *fleet) some(n int) []*server {
-	var chosen []*server
+	places := f.rnd.Perm(len(f.servers))[:min(n, len(f.servers))]
+	chosen := make([]*server, 0, len(places))
 
-	for _, i := range f.rnd.Perm(len(f.servers))[:min(n, len(f.servers))] {
+	for _, i := range places {
 		chosen = append(chosen, f.servers[i])
 	}
 

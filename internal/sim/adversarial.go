@@ -18,13 +18,14 @@ func thousand() []string { return []string{"limit: 1000, window: 1s"} }
 // trafficAttacks are callers that do their worst.
 func trafficAttacks() []Load {
 	return []Load{
-		{Name: "prime", About: "a lease, silence, and everything spent just before it ends", Lasts: 20 * sec, Holders: 10, Rules: thousand(),
+		{Name: "prime", About: "a lease, silence, and everything spent just before it ends", Lasts: 20 * sec, Holders: 10,
+			Rules: thousand(),
 			acts: []act{
 				{at: 0, every: 1500 * ms, do: flood(30, 20*ms)}, {at: 30 * ms, every: 1500 * ms, do: flood(30, 20*ms)},
 				{at: 440 * ms, every: 1500 * ms, do: flood(400, 100*ms)},
 			}},
-		{Name: "hop", About: "3 times the limit, all of it to one server, another each 50 ms", Lasts: 10 * sec, Holders: 20, Rules: thousand(),
-			demand: demand{times: 3, hot: 1, hops: 50 * ms}},
+		{Name: "hop", About: "3 times the limit, all of it to one server, another each 50 ms", Lasts: 10 * sec, Holders: 20,
+			Rules: thousand(), demand: demand{times: 3, hot: 1, hops: 50 * ms}},
 		{Name: "cold-start", About: "10,000 keys at once, each at 10 times its 10 a second", Lasts: 200 * ms, Holders: 20,
 			Rules: []string{"limit: 10, window: 1s"}, demand: demand{times: 10, keys: 10_000}, bars: bars{admitted: 0.98}},
 		{Name: "window-turn", About: "a flood from 50 ms before each window's turn until 50 ms after it", Lasts: 10 * sec, Holders: 20,
@@ -32,8 +33,8 @@ func trafficAttacks() []Load {
 			bars: bars{admitted: 0.98}},
 		{Name: "window-end", About: "everything in the last 20 ms of each window", Lasts: 10 * sec, Holders: 20,
 			Rules: thousand(), acts: []act{{at: 980 * ms, every: sec, do: flood(100, 20*ms)}}, bars: bars{admitted: 0.98}},
-		{Name: "costs", About: "costs from 1 to nine tenths of the limit", Lasts: 20 * sec, Holders: 10, Rules: []string{"limit: 100, window: 1s"},
-			demand: demand{times: 3, costs: []int64{1, 1, 1, 2, 5, 20, 50, 90}}},
+		{Name: "costs", About: "costs from 1 to nine tenths of the limit", Lasts: 200 * sec, Holders: 10,
+			Rules: []string{"limit: 100, window: 1s"}, demand: demand{times: 3, costs: []int64{1, 1, 1, 2, 5, 20, 50, 90}}},
 		{Name: "three-rules", About: "requests under three rules, each the tightest at times", Lasts: 20 * sec, Holders: 10,
 			Rules:  []string{"limit: 1000, window: 1s", "limit: 150, window: 100ms", "limit: 8000, window: 10s"},
 			demand: demand{times: 2}, bars: bars{admitted: 0.98}},
@@ -66,18 +67,18 @@ func messageFaults() []Load {
 // processFaults are servers and coordinators that crash, pause and come and go.
 func processFaults() []Load {
 	return []Load{
-		{Name: "kill", About: "3 of 10 servers crash each 2 s while they hold, and start again under their names", Lasts: 12 * sec, Holders: 10,
-			Rules: thousand(), demand: demand{times: 2}, acts: []act{{at: 2 * sec, every: 2 * sec, do: kill(3, 100*ms)}}},
+		{Name: "kill", About: "3 of 10 servers crash each 2 s while they hold, and start again under their names", Lasts: 12 * sec,
+			Holders: 10, Rules: thousand(), demand: demand{times: 2}, acts: []act{{at: 2 * sec, every: 2 * sec, do: kill(3, 100*ms)}}},
 		{Name: "restarts", About: "one server after the other starts again, at once, each 100 ms", Lasts: 10 * sec, Holders: 10,
 			Rules: thousand(), demand: demand{times: 2}, acts: []act{{at: sec, every: 100 * ms, do: kill(1, ms)}}},
 		{Name: "pause", About: "3 of 20 servers stand still for 0.8 s, past their leases, each 2 s", Lasts: 12 * sec, Holders: 20,
 			Rules: thousand(), demand: demand{times: 3}, acts: []act{{at: 2 * sec, every: 2 * sec, do: pause(3, 800*ms)}},
 			bars: bars{excused: woken(3)}},
-		{Name: "coordinators", About: "one of three coordinators dies mid-call each second", Lasts: 12 * sec, Holders: 20, Rules: thousand(),
-			demand: demand{times: 2}, coordinators: 3, acts: []act{{at: sec, every: sec, do: crash(20*ms, 500*ms)}},
+		{Name: "coordinators", About: "one of three coordinators dies mid-call each second", Lasts: 12 * sec, Holders: 20,
+			Rules: thousand(), demand: demand{times: 2}, coordinators: 3, acts: []act{{at: sec, every: sec, do: crash(20*ms, 500*ms)}},
 			bars: bars{excused: alone()}},
-		{Name: "autoscale", About: "from 5 servers to 50 and back", Lasts: 30 * sec, Holders: 5, Rules: thousand(), demand: demand{times: 2},
-			acts: []act{{at: 8 * sec, do: scale(50)}, {at: 16 * sec, do: scale(5)}}, bars: bars{admitted: 0.98}},
+		{Name: "autoscale", About: "from 5 servers to 50 and back", Lasts: 30 * sec, Holders: 5, Rules: thousand(),
+			demand: demand{times: 2}, acts: []act{{at: 8 * sec, do: scale(50)}, {at: 16 * sec, do: scale(5)}}, bars: bars{admitted: 0.98}},
 	}
 }
 

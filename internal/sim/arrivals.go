@@ -89,9 +89,3 @@ func (a *arrivals) request(f *fleet) (*server, request) {
 
 	return f.servers[(hot+1+f.rnd.IntN(n-1))%n], q
 }
-
-// want changes how much callers want, from now on.
-func (f *fleet) want(times float64) {
-	f.arrivals.times = times
-	f.next = f.arrivals.after(f, f.now)
-}

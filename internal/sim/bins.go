@@ -6,6 +6,7 @@ type bins struct {
 	wanted   []int64
 	admitted []int64
 	ideal    []int64
+	limits   []int64   // in force, tokens a second
 	servers  [][]int64 // admitted in each place of the fleet
 }
 

@@ -81,7 +81,7 @@ func newFleet(ctx context.Context, load *Load, algorithm rate.Algorithm, seed ui
 	}
 
 	for range load.Holders {
-		if _, err := f.serve(); err != nil {
+		if err := f.serve(); err != nil {
 			return nil, err
 		}
 	}

@@ -23,6 +23,7 @@ type Run struct {
 type Plan struct {
 	Runs []Run
 	Seed uint64
+	Draw bool            // the one run, into Report.Picture
 	Done func(r *Result) // hears of each result, in any order, one at a time; may be nil
 }
 
@@ -63,6 +64,17 @@ func Choose(patterns, algorithms []string) (runs []Run, err error) {
 	return runs, nil
 }
 
+// run makes one run.
+func (p *Plan) run(ctx context.Context, one Run) (*Result, []byte, error) {
+	if p.Draw {
+		return one.Load.Draw(ctx, one.Algorithm, p.Seed)
+	}
+
+	r, err := one.Load.Run(ctx, one.Algorithm, p.Seed)
+
+	return r, nil, err
+}
+
 // matches returns the patterns that name matches.
 func matches(patterns []string, name string) (met []string, err error) {
 	for _, p := range patterns {
@@ -94,9 +106,13 @@ func (p *Plan) Results(ctx context.Context) (*Report, error) {
 	for range min(runtime.GOMAXPROCS(0), len(p.Runs)) {
 		wg.Go(func() {
 			for i := range waiting {
-				r, err := p.Runs[i].Load.Run(ctx, p.Runs[i].Algorithm, p.Seed)
+				r, picture, err := p.run(ctx, p.Runs[i])
 
 				mu.Lock()
+
+				if picture != nil {
+					report.Picture = picture
+				}
 
 				report.Results[i] = r
 				if failed == nil {

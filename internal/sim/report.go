@@ -14,6 +14,7 @@ type Report struct {
 	Seed    uint64    `json:"seed"`
 	Millis  int64     `json:"wallMs"`
 	Results []*Result `json:"results"`
+	Picture []byte    `json:"-"` // SVG, if one was to be drawn
 }
 
 // Missed returns how many results miss a bar.

@@ -55,7 +55,7 @@ type request struct {
 }
 
 // serve adds a server to the fleet, in a place that is free or new.
-func (f *fleet) serve() (*server, error) {
+func (f *fleet) serve() error {
 	s := &server{fleet: f, slot: f.freeSlot(), took: map[budget]int64{}, waiting: map[int][]parked{}}
 	s.ahead = origin + f.rnd.Int64N(2*f.load.clocks.Microseconds()+1) - f.load.clocks.Microseconds()
 	s.drift = f.rnd.Int64N(2*f.load.drift+1) - f.load.drift
@@ -75,7 +75,7 @@ func (f *fleet) serve() (*server, error) {
 	s.phase = f.rnd.Int64N(wheelEvery)
 	f.every(beatEvery, s, func() { s.table.Beat() })
 
-	return s, f.failed
+	return f.failed
 }
 
 // freeSlot returns the first place that no server fills.

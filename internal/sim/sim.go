@@ -54,15 +54,25 @@ type Result struct {
 // Run runs a load under one algorithm. The same seed gives the same result. An
 // error is not a miss: it says that the load could not be run to its end.
 func (l *Load) Run(ctx context.Context, algorithm rate.Algorithm, seed uint64) (*Result, error) {
+	return l.run(ctx, algorithm, seed, nil)
+}
+
+// run is Run, and counts into b what a picture needs.
+func (l *Load) run(ctx context.Context, algorithm rate.Algorithm, seed uint64, b *bins) (*Result, error) {
 	began := time.Now()
 
 	f, err := newFleet(ctx, l, algorithm, seed)
 	if err == nil {
+		f.tally.bins = b
 		err = f.simulate()
 	}
 
 	if err != nil {
 		return nil, fmt.Errorf("load %s, %v: %w", l.Name, rule.Algorithm(algorithm), err)
+	}
+
+	if b != nil {
+		b.limited(f.tally.changes[0], int64(len(f.tally.keys)), f.end)
 	}
 
 	r := f.result(rule.Algorithm(algorithm).String())
