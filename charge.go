@@ -72,6 +72,8 @@ func reasonOf(k table.Kind) Reason {
 		return ReasonBlocked
 	case table.Unavailable:
 		return ReasonUnavailable
+	case table.TooMany:
+		return ReasonTooManyInFlight
 	case table.Allowed:
 	}
 
@@ -79,9 +81,10 @@ func reasonOf(k table.Kind) Reason {
 }
 
 // Refund gives back what d charged, to every rule it was charged to: for a
-// request that turned out not to count. Each decision can be refunded once; a
+// request that turned out not to count. It is Done, too. Each decision can be refunded once; a
 // copy that is refunded again gives the tokens back again.
 func (l *Limiter) Refund(d Decision) {
+	l.Done(d)
 	l.table.Refund(d.charges.first)
 	l.table.Refund(d.charges.second)
 

@@ -19,6 +19,7 @@ type scratch struct {
 	shadows []table.Hit
 	refused refusal
 	class   rule.Class
+	holds   holds
 }
 
 // refusal is what a rule refuses before any budget is looked at.
@@ -58,6 +59,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 	switch {
 	case s.refused.rule != nil:
 		d = s.refused.decision()
+	case !s.holds.take(ctx, req.Peek, &d):
 	case len(s.hits) == 0:
 		d = Decision{Allowed: true}
 	case req.Peek:
@@ -70,6 +72,8 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 	default:
 		l.decideAll(ctx, s, &d)
 	}
+
+	s.holds.settle(&d)
 
 	d.Class = s.class.Lowered(req.LowerTo)
 
@@ -92,6 +96,8 @@ func (l *Limiter) recovered(s *scratch, d *Decision) {
 
 	l.table.Panicked()
 	l.options.logger.Error("recovered a panic while deciding a request", "panic", p)
+	s.holds.release()
+	d.slot.Release()
 
 	*d = s.outage()
 }
@@ -141,6 +147,12 @@ func (l *Limiter) match(s *scratch) {
 
 		if s.class == rule.ClassTest {
 			hit.Rule = hit.Rule.Test()
+		}
+
+		if m.Rule.Algorithm == rule.Concurrency {
+			s.holds.add(&hit, s.class.Lowered(s.req.LowerTo), m.Rule.Mode)
+
+			continue
 		}
 
 		if m.Rule.Mode == rule.Shadow {
@@ -271,6 +283,8 @@ func (l *Limiter) peek(ctx context.Context, s *scratch, d *Decision) {
 
 // shadow lets the rules that only watch decide, each by itself.
 func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
+	s.holds.watch(ctx, s.req.Peek, d)
+
 	for i := range s.shadows {
 		h := &s.shadows[i]
 
@@ -292,6 +306,7 @@ func (l *Limiter) free(s *scratch) {
 	clear(s.hits)
 	clear(s.shadows)
 	clear(s.matches)
+	s.holds.reset()
 
 	if cap(s.keys) > maxScratch {
 		s.keys = make([]byte, 0, 256)
@@ -299,7 +314,7 @@ func (l *Limiter) free(s *scratch) {
 
 	*s = scratch{
 		matches: s.matches[:0], keys: s.keys[:0], ends: s.ends[:0],
-		hits: s.hits[:0], shadows: s.shadows[:0],
+		hits: s.hits[:0], shadows: s.shadows[:0], holds: s.holds,
 	}
 	l.scratches.Put(s)
 }

@@ -3,6 +3,7 @@ package leaseway
 import (
 	"time"
 
+	"github.com/leaseway/leaseway/internal/table"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -19,6 +20,8 @@ const (
 	ReasonNone Reason = ""
 	// ReasonOverLimit: the caller's budget is used up. HTTP 429.
 	ReasonOverLimit Reason = "over_limit"
+	// ReasonTooManyInFlight: as many requests of the caller are in flight as may be. HTTP 429.
+	ReasonTooManyInFlight Reason = "too_many_in_flight"
 	// ReasonCostExceedsLimit: the cost is above the capacity; waiting never helps. HTTP 429.
 	ReasonCostExceedsLimit Reason = "cost_exceeds_limit"
 	// ReasonBlocked: the rule blocks the key. HTTP 429.
@@ -95,6 +98,7 @@ type Decision struct {
 	ShadowDenied string
 
 	charges charges
+	slot    table.Slot
 }
 
 // Matched reports whether any rule applied, and the answer so carries rate-limit headers.

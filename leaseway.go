@@ -19,6 +19,7 @@ package leaseway
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,7 @@ func Embedded(rules *rule.Set, opts ...Option) (*Limiter, error) {
 		return nil, &Error{Code: CodeInvalid, Message: "the coordinator does not start", Err: err}
 	}
 
-	l := newLimiter(c, true, opts)
+	l := newLimiter(c, true, append(slices.Clip(opts), optionFunc(func(o *options) { o.alone = true })))
 	l.release = append(l.release, store.Close)
 
 	if err := l.table.SetRules(book.Current()); err != nil {
@@ -199,7 +200,8 @@ func newLimiter(source Source, inline bool, opts []Option) *Limiter {
 		saved:     saved,
 		table: table.New(source, table.Config{
 			Name: o.name, Holder: o.holder, Deadline: o.deadline, MaxKeys: o.maxKeys,
-			Logger: o.logger, Clock: o.clock, Inline: inline, Switches: o.switches, Live: saved.live(), OnLive: func(n int64) {
+			Logger: o.logger, Clock: o.clock, Inline: inline, Alone: o.alone, Switches: o.switches,
+			Live: saved.live(), OnLive: func(n int64) {
 				if err := saved.saveLive(n); err != nil {
 					o.logger.Warn("how many servers there are cannot be kept on disk", "error", err)
 				}

@@ -29,6 +29,7 @@ type options struct {
 	maxKeys  int64
 	holder   uint64
 	inline   bool
+	alone    bool
 	late     bool
 	clock    *table.Clock
 	switches rule.Switches

@@ -34,7 +34,8 @@ func (l *Limiter) Rule(id string) (*Rule, error) {
 // same limits, and for each key a budget of its own.
 func (r *Rule) Test() *Rule { return &Rule{limiter: r.limiter, rule: r.rule.Test()} }
 
-// Take takes one token of key.
+// Take takes one token of key. Under a concurrency rule that is a slot, which
+// the request occupies until Limiter.Done: see Decision.HoldsSlot.
 func (r *Rule) Take(key string) Decision { return r.TakeN(key, 1) }
 
 // TakeN takes cost tokens of key. A cost of 0 looks and takes nothing, like Peek.
@@ -68,6 +69,10 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 		return d
 	}
 
+	if r.rule.BoundsInFlight() {
+		return r.hold(key, cost)
+	}
+
 	var out table.Outcome
 
 	r.rule.Take(context.Background(), key, cost, &out)
@@ -90,6 +95,10 @@ func (r *Rule) Peek(key string) (d Decision) {
 		return Decision{Allowed: true}
 	}
 
+	if r.rule.BoundsInFlight() {
+		return r.look(key)
+	}
+
 	var out table.Outcome
 
 	r.rule.Peek(context.Background(), key, &out)
@@ -106,6 +115,13 @@ func (r *Rule) Peek(key string) (d Decision) {
 // Wait takes cost tokens of key, waiting until they are to be had. The error is
 // ctx's, or of CodeInvalid if the cost can never pass.
 func (r *Rule) Wait(ctx context.Context, key string, cost int64) error {
+	if r.rule.BoundsInFlight() {
+		return &Error{
+			Code: CodeInvalid, Message: fmt.Sprintf("rule %q bounds what is in flight, which Wait could not end", r.rule.ID()),
+			Hint: "use TakeN, and Done with its decision; a queue in the rule lets requests wait",
+		}
+	}
+
 	for {
 		d := r.TakeN(key, cost)
 		if d.Allowed && d.Delay == 0 {

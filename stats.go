@@ -6,6 +6,7 @@ import "github.com/leaseway/leaseway/rule"
 // request counts nothing that a scrape could not see.
 type Stats struct {
 	Rules   []RuleStats // of the rules in force
+	Slots   []SlotStats // of the concurrency rules among them
 	Version uint64      // of the rule set in force
 
 	Keys     int64 // keys remembered
@@ -47,6 +48,10 @@ func (l *Limiter) Stats() Stats {
 
 	for _, r := range t.Rules {
 		s.Rules = append(s.Rules, RuleStats(r))
+	}
+
+	for _, r := range l.table.SlotStats() {
+		s.Slots = append(s.Slots, SlotStats(r))
 	}
 
 	return s

@@ -14,6 +14,8 @@ const (
 	SlidingLog
 	// LeakyBucket lets requests out at an even pace, and delays up to the burst of those that come faster.
 	LeakyBucket
+	// Concurrency bounds how many requests are in flight at a time; it has no window, and Rule.Queue says who waits.
+	Concurrency
 )
 
 // String is the algorithm as the document writes it.
@@ -23,5 +25,5 @@ func (a Algorithm) String() string { return word(algorithmWords(), int(a)) }
 func (a Algorithm) HasBurst() bool { return a == TokenBucket || a == LeakyBucket }
 
 func algorithmWords() []string {
-	return []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log", "leaky_bucket"}
+	return []string{"token_bucket", "fixed_window", "sliding_window", "sliding_log", "leaky_bucket", "concurrency"}
 }

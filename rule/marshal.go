@@ -96,6 +96,7 @@ type (
 		Burst         int64              `json:"burst,omitempty"`
 		Block         bool               `json:"block,omitempty"`
 		Cost          any                `json:"cost,omitempty"`
+		Queue         *queueDocument     `json:"queue,omitempty"`
 		Mode          string             `json:"mode,omitempty"`
 		Rollout       json.Number        `json:"rollout,omitempty"`
 		Before        *beforeDocument    `json:"before,omitempty"`
@@ -136,6 +137,11 @@ type (
 	// leaseDocument is a map in the document, so that it can hold more than a TTL one day.
 	leaseDocument struct {
 		TTL string `json:"ttl"`
+	}
+	// queueDocument is a queue of a concurrency rule.
+	queueDocument struct {
+		Size int64  `json:"size"`
+		Wait string `json:"wait"`
 	}
 	// overrideDocument has the key as it was written: people know their keys by that.
 	overrideDocument struct {
@@ -335,7 +341,10 @@ func (r *Rule) document() ruleDocument {
 	case r.Cost.Tokens != 1:
 		doc.Cost = r.Cost.Tokens
 	}
-	if r.LeaseTTL != usualLeaseTTL {
+	if q := r.Queue; q.Size != 0 {
+		doc.Queue = &queueDocument{Size: q.Size, Wait: formatDuration(q.Wait)}
+	}
+	if usual := r.usualTTL(); r.LeaseTTL != usual {
 		doc.Lease = &leaseDocument{TTL: formatDuration(r.LeaseTTL)}
 	}
 	doc.Fallback = r.Fallback.document()

@@ -100,7 +100,10 @@ func (o *object) budgetOver(r *Rule) {
 	} else if o.has("limit") {
 		r.Block = false
 	}
-	if o.has("window") || o.has("windowSec") || o.has("timeZone") {
+	inFlight := r.Algorithm == Concurrency
+	if inFlight {
+		o.withoutRate()
+	} else if o.has("window") || o.has("windowSec") || o.has("timeZone") {
 		r.Calendar, r.TimeZone = CalendarNone, nil
 		o.ruleWindow(r)
 	}
@@ -120,7 +123,7 @@ func (o *object) budgetOver(r *Rule) {
 	if r.Limit == 0 && !o.has("limit") {
 		o.fail("has no limit, and the rule has none that it could keep", "write limit: and the tokens of one window")
 	}
-	if r.Window == 0 && !o.has("window") && !o.has("windowSec") {
+	if r.Window == 0 && !inFlight && !o.has("window") && !o.has("windowSec") {
 		o.fail("has no window, and the rule has none that it could keep", "write window: 1m, or another span")
 	}
 	o.countable(r.Algorithm, Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst})

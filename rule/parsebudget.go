@@ -19,8 +19,13 @@ func (o *object) budget(r *Rule) {
 	if v, ok := o.get("cost"); ok {
 		r.Cost = v.cost()
 	}
+	o.queue(r)
 	if r.Block {
 		o.blocked(r)
+		return
+	}
+	if r.Algorithm == Concurrency {
+		o.inFlight(r)
 		return
 	}
 	r.Limit = o.limit()
@@ -55,8 +60,7 @@ func (o *object) requireRate() {
 	if !o.has("limit") {
 		o.fail("has no limit", "write limit: and the tokens of one window")
 	}
-	// The coming algorithm that has no window is refused already.
-	if !o.has("window") && !o.has("windowSec") && o.at("algorithm").node.Value != laterAlgorithm {
+	if !o.has("window") && !o.has("windowSec") {
 		o.fail("has no window", "write window: 1m, or another span")
 	}
 }
@@ -81,7 +85,11 @@ func (o *object) burstOf(a Algorithm) int64 {
 		return o.burst()
 	}
 	if v, ok := o.get("burst"); ok {
-		v.fail("burst is for buckets; a window admits its limit", "leave it out, or write algorithm: token_bucket")
+		why := "a window admits its limit"
+		if a == Concurrency {
+			why = "as many requests as the limit may be in flight"
+		}
+		v.fail("burst is for buckets; "+why, "leave it out, or write algorithm: token_bucket")
 	}
 	return 0
 }

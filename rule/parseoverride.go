@@ -46,6 +46,9 @@ func (v value) override(r *Rule) {
 	override := Override{Limit: o.limit(), Window: o.overrideWindow(r), Burst: o.burstOf(r.Algorithm)}
 	if lease, ok := o.get("lease"); ok {
 		override.LeaseTTL = lease.leaseTTL(0)
+		if r.Algorithm == Concurrency {
+			o.slotTTL(override.LeaseTTL)
+		}
 	}
 	q := r.resolve(override)
 	switch {
@@ -53,7 +56,7 @@ func (v value) override(r *Rule) {
 		if len(o.entries) < 2 && len(v.node.Content) < 4 { // a key that is not known has been reported
 			v.fail("changes nothing", "write a limit, a window, a burst or a lease")
 		}
-	case r.Block && (q.Limit == 0 || q.Window == 0):
+	case r.Block && (q.Limit == 0 || q.Window == 0) && (r.Algorithm != Concurrency || q.Limit == 0):
 		v.fail("the rule has no limit and window that it could keep", "write both")
 	default:
 		o.countable(r.Algorithm, q)
@@ -76,6 +79,10 @@ func (v value) override(r *Rule) {
 
 // overrideWindow reads the window of an override; all keys of a rule share its calendar.
 func (o *object) overrideWindow(r *Rule) time.Duration {
+	if r.Algorithm == Concurrency {
+		o.withoutTime("window", "windowSec")
+		return 0
+	}
 	if r.Calendar == CalendarNone {
 		return o.window()
 	}

@@ -30,7 +30,7 @@ func ruleKeys() []string {
 		"id", "scope", "keyBy", "algorithm", "limit", "window", "windowSec", "burst", "cost", "mode", "rollout", "onUnavailable",
 		"fallback", "slack", "lease", "missing", "normalize", "overrides", "block", "timeZone", "ipv6Prefix", "pathCase",
 		"trailingSlash", "secret", "description", "afterLoss", "version",
-		"before",
+		"before", "queue",
 	}
 }
 
@@ -40,7 +40,7 @@ func (v value) rule() *Rule {
 	if !ok {
 		return nil
 	}
-	r := &Rule{LeaseTTL: usualLeaseTTL, IPv6Prefix: usualIPv6, Cost: Cost{Tokens: 1}, Version: o.version()}
+	r := &Rule{IPv6Prefix: usualIPv6, Cost: Cost{Tokens: 1}, Version: o.version()}
 	o.id(r)
 	if d, ok := o.get("description"); ok {
 		r.Description, _ = d.text(maxDescription)
@@ -79,7 +79,8 @@ func (o *object) id(r *Rule) {
 
 // switches reads the settings that are one word or one number.
 func (o *object) switches(r *Rule) {
-	r.Algorithm = Algorithm(o.algorithm())
+	r.Algorithm = Algorithm(o.choice("algorithm", algorithmWords()))
+	r.LeaseTTL = r.usualTTL()
 	r.Mode = Mode(o.choice(modeKey, modeWords()))
 	r.OnUnavailable = OnUnavailable(o.choice("onUnavailable", onUnavailableWords()))
 	r.Missing = Missing(o.choice("missing", missingWords()))
@@ -94,22 +95,6 @@ func (o *object) switches(r *Rule) {
 		r.Slack, _ = v.integer(0, rate.MaxLimit)
 	}
 	r.Withheld = o.withheld()
-}
-
-// laterAlgorithm is known, but not there yet.
-const laterAlgorithm = "concurrency"
-
-// algorithm reads one that this version has, and tells the coming one from a slip.
-func (o *object) algorithm() int {
-	v, ok := o.get("algorithm")
-	if !ok {
-		return int(TokenBucket)
-	}
-	if v.node.Value == laterAlgorithm {
-		v.fail(laterAlgorithm+" is not available in this version", "write one of "+strings.Join(algorithmWords(), ", "))
-		return int(TokenBucket)
-	}
-	return v.choice(algorithmWords())
 }
 
 // choice reads one of the words, by its place; the first is the default.
@@ -131,7 +116,7 @@ func (o *object) boolean(name string) bool {
 // outage reads the lease TTL and what holds when no lease can be had.
 func (o *object) outage(r *Rule) {
 	if v, ok := o.get("lease"); ok {
-		r.LeaseTTL = v.leaseTTL(usualLeaseTTL)
+		r.LeaseTTL = v.leaseTTL(r.LeaseTTL)
 	}
 	v, ok := o.get("fallback")
 	if !ok {

@@ -28,6 +28,8 @@ type Rule struct {
 	Burst int64
 	// Cost is what one request takes.
 	Cost Cost
+	// Queue is for a Concurrency rule: who may wait until another request is over. The zero Queue lets nobody wait.
+	Queue Queue
 	// Mode says whether the rule refuses, only reports, or is off.
 	Mode Mode
 	// Withheld is the share of keys that do not have the rule as it is written, in hundredths of a percent; see For.
@@ -59,6 +61,14 @@ type Rule struct {
 
 	quotas map[string]Quota // by canonical key; nil without overrides
 	own    Quota
+}
+
+// usualTTL is the TTL of a rule that does not say one.
+func (r *Rule) usualTTL() time.Duration {
+	if r.Algorithm == Concurrency {
+		return usualSlotTTL
+	}
+	return usualLeaseTTL
 }
 
 // Mode says whether a rule refuses.

@@ -55,6 +55,7 @@ type Step struct {
 
 	Requests int
 	Every    int64 // between two of them, µs
+	Hold     int64 // how long each is in flight, µs
 	Request  leaseway.Request
 	Holder   int // the server that gets them
 

@@ -110,6 +110,8 @@ func (w *world) send(ctx context.Context, o *outcome) error {
 	s.do(func() {
 		d := s.limiter.Decide(ctx, o.step.Request)
 
+		s.hold(d, o.step.Hold)
+
 		o.letters[i] = denied
 		if d.Allowed {
 			o.letters[i] = allowed

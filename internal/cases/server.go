@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"sort"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -27,6 +29,7 @@ type server struct {
 	clock   *table.Clock
 
 	work    []func() // what waits for its turn
+	held    []held   // requests in flight, the first to end first
 	calling bool
 	due     int64  // when to go on, or when something falls due; never for nothing
 	ticket  uint64 // of the call under way
@@ -74,7 +77,7 @@ func (s *server) do(work func()) {
 // goOn does what is due: the call under way goes on, or the Limiter does what falls due.
 func (s *server) goOn() {
 	if !s.calling {
-		s.work = append(s.work, func() { s.limiter.Advance(s.clock.Now()) })
+		s.work = append(s.work, s.finish, func() { s.limiter.Advance(s.clock.Now()) })
 	}
 
 	s.run()
@@ -92,6 +95,38 @@ func (s *server) run() {
 	s.due = never
 	if at, ok := s.limiter.Next(); ok {
 		s.due = at - origin
+	}
+
+	if len(s.held) > 0 {
+		s.due = min(s.due, s.held[0].until)
+	}
+}
+
+// held is a request in flight.
+type held struct {
+	until    int64 // µs since the start
+	decision leaseway.Decision
+}
+
+// hold keeps an allowed request in flight for d µs from now.
+func (s *server) hold(decision leaseway.Decision, d int64) {
+	switch {
+	case !decision.HoldsSlot():
+	case d == 0:
+		s.limiter.Done(decision)
+	default:
+		one := held{s.world.now + d, decision}
+		at := sort.Search(len(s.held), func(i int) bool { return s.held[i].until > one.until })
+		s.held = slices.Insert(s.held, at, one)
+	}
+}
+
+// finish ends the requests whose time has come.
+func (s *server) finish() {
+	for len(s.held) > 0 && s.held[0].until <= s.world.now {
+		one := s.held[0]
+		s.held = s.held[1:]
+		s.limiter.Done(one.decision)
 	}
 }
 

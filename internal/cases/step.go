@@ -19,7 +19,7 @@ func attributes() []string {
 }
 
 // sending are the other keys of a step that sends.
-func sending() []string { return []string{"send", "every", "holder", "expect", "tolerance"} }
+func sending() []string { return []string{"send", "every", "hold", "holder", "expect", "tolerance"} }
 
 // read reads a step of a test with that many holders; false when it is of no use.
 func (s *Step) read(v value, holders int, tolerance int64) (c change, ok bool) {
@@ -84,6 +84,10 @@ func (s *Step) send(v value, e entries, holders int) {
 
 	if every, ok := e["every"]; ok {
 		s.Every, _ = every.span(maxTime)
+	}
+
+	if hold, ok := e["hold"]; ok {
+		s.Hold, _ = hold.span(maxTime)
 	}
 
 	if s.Every > 0 && int64(s.Requests) > maxTime.Microseconds()/s.Every {
@@ -264,7 +268,8 @@ func (s *Step) expect(v value, tolerance int64) {
 	}
 
 	if x.Reason = e.text("reason"); x.Reason != nil && !isReason(*x.Reason) {
-		e["reason"].fail(quote(*x.Reason)+" is no reason", `"" or one of over_limit, cost_exceeds_limit, blocked, missing_key, unavailable`)
+		e["reason"].fail(quote(*x.Reason)+" is no reason",
+			`"" or one of over_limit, too_many_in_flight, cost_exceeds_limit, blocked, missing_key, unavailable`)
 	}
 
 	if x.Allowed != nil && x.Denied != nil {
@@ -298,8 +303,8 @@ func (e entries) text(name string) *string {
 
 func isReason(text string) bool {
 	switch leaseway.Reason(text) {
-	case leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonCostExceedsLimit, leaseway.ReasonBlocked,
-		leaseway.ReasonMissingKey, leaseway.ReasonUnavailable:
+	case leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonTooManyInFlight, leaseway.ReasonCostExceedsLimit,
+		leaseway.ReasonBlocked, leaseway.ReasonMissingKey, leaseway.ReasonUnavailable:
 		return true
 	default:
 		return false

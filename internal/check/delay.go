@@ -16,6 +16,8 @@ const MaxDelay = 20 * time.Millisecond
 // its Delay, whatever that is; without, one that would be held for more than MaxDelay is refused, as ReasonDelayed.
 func (d *Door) Decide(ctx context.Context, req leaseway.Request, passDelay bool) leaseway.Decision {
 	decision := d.limiter.Decide(ctx, req)
+	d.limiter.Done(decision) // what is served elsewhere ends there, and nobody says so here
+
 	if req.Peek {
 		return d.looked(decision, passDelay)
 	}

@@ -168,6 +168,7 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 	defer c.done(work)
 
 	ops, index := work.ops[:0], work.index[:0]
+	name := c.presence.nameOf(batch)
 
 	for i := range batch.Asks {
 		asked := &batch.Asks[i]
@@ -180,7 +181,7 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 		}
 
 		ask := asked.Ask
-		ask.Holder, ask.Seq = batch.Holder, batch.Seq
+		ask.Holder, ask.Seq, ask.Name = batch.Holder, batch.Seq, name
 		ask.Lag = max(-maxLag, min(ask.Lag, maxLag))
 
 		ops = append(ops, store.Op{Key: store.Key{Rule: asked.Rule, Key: asked.Key}, Terms: terms, Ask: ask})

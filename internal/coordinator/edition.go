@@ -143,6 +143,13 @@ func (t *ruleTerms) of(quota rule.Quota) (ledger.Terms, error) {
 	}
 	bucket := rate.NewBucket
 
+	if r.Algorithm == rule.Concurrency {
+		// Nothing comes back with time: only the capacity counts.
+		terms.Bucket = rate.Bucket{P: 1, Q: 1, Burst: quota.Limit}
+
+		return terms, nil
+	}
+
 	if !r.Algorithm.HasBurst() {
 		bucket = rate.Average
 

@@ -24,12 +24,13 @@ type presence struct {
 	clock func() time.Time
 	live  atomic.Int64
 
-	mu   sync.Mutex
-	seen map[uint64]time.Time // incarnation to last ask
+	mu    sync.Mutex
+	seen  map[uint64]time.Time // incarnation to last ask
+	names map[uint64]named     // hash of a configured name to who has it
 }
 
 func newPresence(kept store.Store, clock func() time.Time) *presence {
-	p := &presence{store: kept, clock: clock, seen: map[uint64]time.Time{}}
+	p := &presence{store: kept, clock: clock, seen: map[uint64]time.Time{}, names: map[uint64]named{}}
 	p.live.Store(1)
 
 	return p

@@ -63,13 +63,13 @@ func scopeFields() []Field {
 func budgetFields() []Field {
 	return []Field{
 		{
-			Name: "algorithm", Value: words("token_bucket", "fixed_window", "sliding_window", "sliding_log", "leaky_bucket"), Default: `"token_bucket"`,
-			Doc: "How the budget refills. `concurrency` is not available in this version.",
+			Name: "algorithm", Value: words("token_bucket", "fixed_window", "sliding_window", "sliding_log", "leaky_bucket", "concurrency"), Default: `"token_bucket"`,
+			Doc: "How the budget refills. `concurrency` bounds how many requests are in flight at a time, and has no window.",
 		},
-		{Name: "limit", Value: whole("1", maxTokens).with(object{"minimum": 0}), Doc: "Tokens a window; required unless `block: true`. A `sliding_log` stores each admission, so its limit is at most 10000."},
+		{Name: "limit", Value: whole("1", maxTokens).with(object{"minimum": 0}), Doc: "Tokens a window, or requests in flight; required unless `block: true`. A `sliding_log` stores each admission, so its limit is at most 10000."},
 		{
 			Name: "window", Value: Value{Type: "span of time, or `1mo`", Low: "1ms", High: maxWindow, schema: object{"type": "string", "pattern": "^(" + spanPattern + "|1mo)$"}},
-			Doc: "The time in which `limit` tokens come back; required unless `block: true`. `1d` is 86400 seconds unless there is a `timeZone`; `1mo` is a month of the calendar, for a `fixed_window` only.",
+			Doc: "The time in which `limit` tokens come back; required unless `block: true` or `algorithm: concurrency`. `1d` is 86400 seconds unless there is a `timeZone`; `1mo` is a month of the calendar, for a `fixed_window` only.",
 		},
 		{Name: "windowSec", Value: whole("1", "31622400"), Doc: "The window in seconds, instead of `window`."},
 		{
@@ -78,8 +78,23 @@ func budgetFields() []Field {
 		},
 		{Name: "burst", Value: whole("1", maxBurst), Doc: "The capacity of a `token_bucket`, or how many requests wait in a `leaky_bucket`; left out, it is the limit. A window admits its limit, and has no burst."},
 		{Name: "cost", Value: either(whole("1", maxCost), pattern("`header:NAME`", "^header:.+$")), Default: "1", Doc: "What one request takes, in tokens, or the header that says it: a whole number, else the request takes 1."},
+		{
+			Name: "queue", Value: mapOf(queueFields()),
+			Doc: "Only with `algorithm: concurrency`: who finds no room may wait until another request is over. Left out, nobody waits.",
+		},
 		{Name: "block", Value: boolean(), Default: "false", Doc: "Refuse every request in scope, without a time to come back. Such a rule has no limit and no burst."},
 		{Name: "overrides", Value: mapsOf(overrideFields()), Doc: "Negotiated limits, by key."},
+	}
+}
+
+// queueFields are the keys of a queue.
+func queueFields() []Field {
+	return []Field{
+		{
+			Name: "size", Required: true, Value: whole("1", "10000"),
+			Doc: "How many requests of a key may wait on one server. They are served in the order of their classes, `critical` first, and within one as they came.",
+		},
+		{Name: "wait", Required: true, Value: span("1ms", "10m"), Doc: "The longest that a request waits before it is refused. One whose client goes away leaves at once."},
 	}
 }
 
@@ -102,7 +117,7 @@ func overrideFields() []Field {
 
 // leaseFields are the keys of lease.
 func leaseFields() []Field {
-	return []Field{{Name: "ttl", Value: span("10ms", "10m"), Default: `"500ms"`, Doc: "How long a server may spend a lease before it must ask again. It does not loosen the limit: it trades calls against tokens that a crash strands."}}
+	return []Field{{Name: "ttl", Value: span("10ms", "10m"), Default: `"500ms"`, Doc: "How long a server may spend a lease before it must ask again. It does not loosen the limit: it trades calls against tokens that a crash strands. With `algorithm: concurrency` it is how long the slots of a server that falls silent stay taken: `10s` unless it says otherwise, at least `1s`."}}
 }
 
 // behaviourFields say what a rule does with what it decides.

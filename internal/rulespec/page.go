@@ -47,6 +47,7 @@ const algorithms = `
 | ` + "`sliding_window`" + ` | continuously, as the previous window loses weight | limit under an even load; below 2 × limit after a window that was used up at its end | – |
 | ` + "`sliding_log`" + ` | as each admission leaves the window | limit, exactly | – |
 | ` + "`leaky_bucket`" + ` | continuously; requests wait, so that they leave at an even pace | limit + 1 | how many may wait |
+| ` + "`concurrency`" + ` | as each request ends | any number; at most limit at the same time | – |
 
 A ` + "`sliding_log`" + ` stores the time of every admission, some 16 bytes each, and every request reads and writes them: it is for
 small limits, such as logins and one-time passwords.
@@ -57,14 +58,6 @@ Only a ` + "`fixed_window`" + ` has windows of a calendar. ` + "`window: 1d`" + 
 month. A day has 23 or 25 hours where clocks are changed; where clocks leave midnight out it begins right after, and where
 they show midnight twice, at the first. Without a ` + "`timeZone`" + `, ` + "`1d`" + ` is 86400 seconds. Where one number is needed for
 such a window, as in a fallback share, a day counts as 24 hours and a month as 30 days. All keys of a rule share its calendar.
-`
-
-// later is what the page says about what this version does not have.
-const later = `
-### Not in this version
-
-` + "`concurrency`" + ` is known and refused, with an error that
-says so: a document that has it was written for a later version.
 `
 
 // Page is docs/rules.md.
@@ -78,7 +71,6 @@ func Page() []byte {
 	b.WriteString(classesText)
 	b.WriteString(switchesText)
 	b.WriteString(rolloutText)
-	b.WriteString(later)
 	for _, f := range append(top[0].Value.Fields, top[1:]...) {
 		if len(f.Value.Fields) > 0 {
 			table(&b, "## `"+f.Name+"`", f.Value.Fields)

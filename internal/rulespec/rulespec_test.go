@@ -93,6 +93,7 @@ func TestSchemaTakesWhatTheParserTakes(t *testing.T) {
 		"rules: [{id: a, limit: 5, window: 1m, keyBy: [user, ip], overrides: [{key: [a, 10.0.0.1], limit: 9, lease: {ttl: 1s}}]}]",
 		"rules: [{id: a, limit: 5, window: 1m, keyBy: user, overrides: [{key: 5, burst: 9}], mode: off, normalize: [trim, nfc], cost: 'header:X-Cost', rollout: 100}]",
 		"rules: [{id: a, limit: 5, window: 1m, fallback: {limit: 1, window: 1s, burst: 2}, missing: deny, slack: 3, ipv6Prefix: 48, pathCase: insensitive}]",
+		"rules: [{id: a, algorithm: concurrency, limit: 5}, {id: b, algorithm: concurrency, limit: 5, queue: {size: 9, wait: 2s}, lease: {ttl: 3s}}]",
 		"{rules: [], headers: ietf, version: 7, identity: {apikey: [x-key, bearer], user: {header: X-User, trusted: true}}}",
 		"{rules: [], identity: {apikey: bearer}}",
 		"{rules: [], shedders: {worker: {mode: off, high: 80%, low: 60%, rise: 1s, fall: 5s, stale: 2s, inFlight: 200, queueWait: 50ms}, fleet: {reserve: 30%, capacity: workers, mode: shadow}}}",
@@ -120,6 +121,9 @@ func TestSchemaRefusesWhatTheParserRefuses(t *testing.T) {
 		"rules: [{id: a, " + quota + ", algorithm: fixed_window, burst: 9}]", "rules: [{id: a, " + quota + ", timeZone: Europe/Berlin}]",
 		"rules: [{id: a, " + quota + ", algorithm: fixed_window, timeZone: Europe/Berlin}]", "rules: [{id: a, limit: 5, window: 1mo}]",
 		"rules: [{id: a, algorithm: sliding_log, limit: 10001, window: 1m}]", "rules: [{id: a, " + quota + ", rollout: 101}]", "rules: [{id: a, " + quota + ", rollout: half}]", "rules: [{id: a, " + quota + ", rollout: 5, before: {keyBy: ip}}]", "rules: [{id: a, " + quota + ", afterLoss: half}]",
+		"rules: [{id: a, algorithm: concurrency, limit: 5, window: 1s}]", "rules: [{id: a, algorithm: concurrency}]",
+		"rules: [{id: a, algorithm: concurrency, limit: 5, burst: 6}]", "rules: [{id: a, algorithm: concurrency, limit: 5, queue: {size: 1}}]",
+		"rules: [{id: a, " + quota + ", queue: {size: 1, wait: 1s}}]", "rules: [{id: a, algorithm: concurrency, limit: 5, slack: 1}]",
 		"rules: [{id: a, " + quota + ", keyBy: usr}]", "rules: [{id: a, " + quota + ", keyBy: []}]", "rules: [{id: a, " + quota + ", scope: v1}]",
 		"rules: [{id: a, " + quota + ", scope: {path: /v1}}]", "rules: [{id: a, " + quota + ", cost: 0}]", "rules: [{id: a, " + quota + ", mode: shadowed}]",
 		"rules: [{id: a, " + quota + ", onUnavailable: deny, fallback: {limit: 1, window: 1s}}]", "rules: [{id: a, " + quota + ", fallback: {limit: 1}}]",
@@ -187,6 +191,14 @@ func home(path, field, value string) string {
 		set = "scope: {" + set + "}"
 	case "lease":
 		set = "lease: {" + set + "}"
+	case "queue":
+		if field != "size" {
+			set += ", size: 5"
+		}
+		if field != "wait" {
+			set += ", wait: 1s"
+		}
+		return "rules: [{id: a, algorithm: concurrency, limit: 5, queue: {" + set + "}}]"
 	case "fallback", "overrides":
 		if field != "limit" {
 			set += ", limit: 1000000" // one token a µs: the largest burst fits
@@ -198,6 +210,9 @@ func home(path, field, value string) string {
 			set += ", window: 1s"
 		}
 		set = map[string]string{"fallback": "fallback: {" + set + "}", "overrides": "keyBy: user, overrides: [{" + set + "}]"}[path]
+	}
+	if path == "rules" && (value == "concurrency" || field == "queue") {
+		return "rules: [{id: a, limit: 5, " + set + "}]"
 	}
 	lines := "id: a, " + set
 	if path != "" && field == "id" {

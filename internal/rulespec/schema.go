@@ -71,14 +71,23 @@ func ruleConditions() list {
 	is := func(name string, value any) object {
 		return object{"properties": object{name: object{"const": value}}, "required": list{name}}
 	}
-	windows := list{"fixed_window", "sliding_window", "sliding_log"}
+	windows := list{"fixed_window", "sliding_window", "sliding_log", "concurrency"}
+	concurrency := is("algorithm", "concurrency")
 	unbursted := object{"properties": object{"algorithm": object{"enum": windows}}, "required": list{"algorithm"}}
 	calendar := object{"properties": object{"window": object{"enum": list{"1d", "1mo"}}}, "required": list{"window"}}
 	return list{
 		object{
 			"if":   is("block", true),
 			"then": object{"properties": object{"limit": object{"const": 0}, "burst": false}},
-			"else": object{"required": list{"limit"}, "properties": object{"limit": object{"minimum": 1}}, "allOf": list{needsWindow()}},
+			"else": object{"required": list{"limit"}, "properties": object{"limit": object{"minimum": 1}}},
+		},
+		object{
+			"if": object{"anyOf": list{is("block", true), concurrency}}, "else": needsWindow(),
+		},
+		object{
+			"if":   concurrency,
+			"then": object{"properties": object{"window": false, "windowSec": false, "timeZone": false, "slack": false, "fallback": false}},
+			"else": object{"properties": object{"queue": false}},
 		},
 		object{"if": unbursted, "then": object{"properties": object{"burst": false}}},
 		object{"if": is("algorithm", "sliding_log"), "then": object{"properties": object{"limit": object{"maximum": 10_000}}}},

@@ -106,8 +106,8 @@ func (t *Table) call(ctx context.Context, c *flight, entries []*Entry) {
 func (t *Table) exchange(ctx context.Context, c *flight) (*ledger.Answers, bool) {
 	answers, err := t.acquire(ctx, &c.batch)
 
-	if err == nil && len(answers.Keys) != len(c.entries) {
-		err = fmt.Errorf("%d answers to %d asks", len(answers.Keys), len(c.entries))
+	if err == nil && len(answers.Keys) != len(c.batch.Asks) {
+		err = fmt.Errorf("%d answers to %d asks", len(answers.Keys), len(c.batch.Asks))
 	}
 
 	if err == nil && answers.Version < c.batch.Version {

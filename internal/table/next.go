@@ -9,12 +9,16 @@ func (t *Table) Next() (at int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
-	for slot := w.at + 1; slot < w.at+slots; slot++ {
-		for _, sp := range w.slots[slot%slots] {
+	for slot := w.at + 1; slot < w.at+wheelSlots; slot++ {
+		for _, sp := range w.slots[slot%wheelSlots] {
 			if due := max(slot*slotWidth, sp.entry.due/slotWidth*slotWidth); sp.entry.visit == sp.at && (!ok || due < at) {
 				at, ok = due, true
 			}
 		}
+	}
+
+	if due, some := t.desk.due(); some && (!ok || due < at) {
+		at, ok = due, true
 	}
 
 	return at, ok

@@ -14,6 +14,7 @@ const (
 	CostExceeds // above the capacity: waiting never helps
 	Blocked
 	Unavailable // no coordinator, and the rule says deny
+	TooMany     // as many are in flight as may be
 )
 
 // Origin says what decided. Its values are those of the SDK's Origin.

@@ -27,6 +27,7 @@ type Rule struct {
 	test    atomic.Pointer[Rule]         // the same rule's budgets for requests of class test
 	testing bool                         // it is the other's test
 	counts  ruleCounts
+	slots   slotKeys // of a rule that bounds what is in flight
 }
 
 // ID returns the rule's id.
@@ -126,6 +127,7 @@ func (r *Rule) follow(def *rule.Rule) {
 	r.now.Store(def)
 	r.version.Store(def.Version)
 	r.retired.Store(false)
+	r.table.recall(r)
 }
 
 // Rule returns the rule with id, nil if none is in force.

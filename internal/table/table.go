@@ -20,6 +20,7 @@ package table
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -50,6 +51,9 @@ type Config struct {
 	// that is in this process.
 	Inline bool
 
+	// Alone says that no other holder has this source, so that nobody else wants what is idle here.
+	Alone bool
+
 	// Switches are kill switches of this process, beside those of its rules.
 	Switches rule.Switches
 }
@@ -78,6 +82,7 @@ type Table struct {
 
 	out    outage
 	queue  queue
+	desk   desk
 	steps  *Stepped // what drives this table by hand; nil for most
 	wheel  wheel
 	counts counts
@@ -134,6 +139,7 @@ func New(source Source, cfg Config) *Table {
 	t.running.Store(&running{set: &rule.Set{}, switches: cfg.Switches})
 	t.off.Store(until(cfg.Switches.All))
 	t.queue.init()
+	t.desk.init()
 	t.wheel.at = t.clock.Now() / slotWidth
 	t.waiters.New, t.flights.New = newWaiter, newFlight
 
@@ -148,6 +154,8 @@ func (t *Table) Run(ctx context.Context) {
 		wg.Go(func() { t.clock.Run(ctx) })
 	}
 
+	wg.Go(func() { t.runDesk(ctx) })
+
 	t.dispatch(ctx)
 	t.queue.calls.Wait()
 	wg.Wait()
@@ -158,7 +166,7 @@ func (t *Table) Close(ctx context.Context) error {
 	t.closed.Store(true)
 	t.out.fail(t.clock.Now(), 1<<60)
 
-	return t.returnAll(ctx)
+	return errors.Join(t.returnSlots(ctx), t.returnAll(ctx))
 }
 
 // Set returns the rule set in force.

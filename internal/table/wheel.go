@@ -6,18 +6,18 @@ import (
 )
 
 const (
-	slotWidth = 10_000 // µs
-	slots     = 128
-	idleAfter = 2_000_000 // µs without a request after which a key may leave
-	busyAgain = 20_000    // µs until a key with a flight under way is looked at again
-	oweAgain  = 100_000   // µs between two tries to report debt
+	slotWidth  = 10_000 // µs
+	wheelSlots = 128
+	idleAfter  = 2_000_000 // µs without a request after which a key may leave
+	busyAgain  = 20_000    // µs until a key with a flight under way is looked at again
+	oweAgain   = 100_000   // µs between two tries to report debt
 )
 
 // wheel visits every entry when something is due for it: the renewal of its
 // lease, debt to report, or leaving. Times beyond one turn are met with a visit on the way.
 type wheel struct {
 	mu    sync.Mutex
-	slots [slots][]spoke
+	slots [wheelSlots][]spoke
 	at    int64 // the slot turned last
 }
 
@@ -38,9 +38,9 @@ func (w *wheel) add(e *Entry, at int64) {
 func (w *wheel) put(e *Entry, at int64) {
 	e.due = at
 	slot := max(at/slotWidth, w.at+1)
-	slot = min(slot, w.at+slots-1)
+	slot = min(slot, w.at+wheelSlots-1)
 	e.visit = slot
-	w.slots[slot%slots] = append(w.slots[slot%slots], spoke{e, slot})
+	w.slots[slot%wheelSlots] = append(w.slots[slot%wheelSlots], spoke{e, slot})
 }
 
 // sooner makes e's appointment earlier if at is; 0 is never.
@@ -63,12 +63,12 @@ func (w *wheel) due(now int64) []*Entry {
 	defer w.mu.Unlock()
 
 	to := now / slotWidth
-	from := max(w.at+1, to-slots+1)
+	from := max(w.at+1, to-wheelSlots+1)
 
 	var entries []*Entry
 
 	for s := from; s <= to; s++ {
-		i := s % slots
+		i := s % wheelSlots
 		for _, sp := range w.slots[i] {
 			if sp.entry.visit == sp.at {
 				entries = append(entries, sp.entry)
@@ -97,6 +97,8 @@ func (w *wheel) due(now int64) []*Entry {
 
 // Advance does what is due at now. Run calls it; with a virtual clock the caller does.
 func (t *Table) Advance(now int64) {
+	t.advanceSlots(now)
+
 	for _, e := range t.wheel.due(now) {
 		again, ask := e.check(now)
 		if again == 0 {

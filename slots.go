@@ -1,0 +1,155 @@
+package leaseway
+
+import (
+	"context"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Done says that the request that d allowed is over, so that the next one may be
+// in flight under its concurrency rules. Call it once for every decision that
+// HoldsSlot, as with defer; more calls, with whichever copy of d, change
+// nothing, and for any other decision it does nothing at all. A request that is
+// never done occupies its slot for as long as this process lives: Stats tells
+// how long the oldest has lasted.
+func (l *Limiter) Done(d Decision) { d.slot.Release() }
+
+// HoldsSlot reports whether the decision must be finished with Limiter.Done: it
+// is allowed, and a concurrency rule counts it as in flight until then.
+func (d *Decision) HoldsSlot() bool { return !d.slot.None() }
+
+// InFlight reports whether the decision speaks of a concurrency rule, whose
+// limit is how many requests are in flight and not how many come in a time.
+func (d *Decision) InFlight() bool { return d.Rule != "" && d.Window == 0 && d.Quota > 0 }
+
+// SlotStats are how things stand with one concurrency rule in this process.
+type SlotStats struct {
+	Rule     string
+	InFlight int64 // slots of requests in flight here
+	Held     int64 // slots that this process has, those in flight included
+	Queued   int64 // requests that wait for one
+	// Longest is how long the oldest request in flight has lasted. If it only
+	// grows, a decision is never finished with Done.
+	Longest time.Duration
+}
+
+// holds are the concurrency rules that one request is subject to.
+type holds struct {
+	hits    []table.SlotHit // that it must pass
+	shadows []table.SlotHit // that only watch
+}
+
+// add notes a concurrency rule.
+func (hs *holds) add(hit *table.Hit, class rule.Class, mode rule.Mode) {
+	h := table.SlotHit{Rule: hit.Rule, Key: hit.Key, Cost: hit.Cost, Class: class, Watch: mode == rule.Shadow}
+
+	if h.Watch {
+		hs.shadows = append(hs.shadows, h)
+	} else {
+		hs.hits = append(hs.hits, h)
+	}
+}
+
+// take occupies a slot under each rule, or under none: then it reports false and d is the refusal.
+func (hs *holds) take(ctx context.Context, peek bool, d *Decision) bool {
+	for i := range hs.hits {
+		h := &hs.hits[i]
+
+		if peek {
+			h.Peek(ctx)
+		} else {
+			h.Take(ctx)
+		}
+
+		if h.Out.Kind != table.Allowed {
+			hs.release()
+			d.fill(h.Rule.ID(), &h.Out)
+
+			return false
+		}
+	}
+
+	return true
+}
+
+// settle gives d, decided by all other rules, the slots it occupies, or gives
+// them back if it was refused. It speaks of a concurrency rule where that has the least left.
+func (hs *holds) settle(d *Decision) {
+	if !d.Allowed {
+		hs.release()
+
+		return
+	}
+
+	for i := range hs.hits {
+		h := &hs.hits[i]
+		d.slot = h.Slot.Join(d.slot)
+
+		left := float64(h.Out.Remaining) * float64(d.Limit)
+		if h.Out.Origin != table.FromNone && (d.Rule == "" || left < float64(d.Remaining)*float64(h.Out.Burst)) {
+			d.fill(h.Rule.ID(), &h.Out)
+		}
+	}
+}
+
+// watch has the rules that only watch count d, which is allowed.
+func (hs *holds) watch(ctx context.Context, peek bool, d *Decision) {
+	for i := range hs.shadows {
+		h := &hs.shadows[i]
+
+		if peek {
+			h.Peek(ctx)
+		} else {
+			h.Take(ctx)
+			d.slot = h.Slot.Join(d.slot)
+		}
+
+		if h.Out.Kind != table.Allowed && d.ShadowDenied == "" {
+			d.ShadowDenied = h.Rule.ID()
+		}
+	}
+}
+
+// release gives back what was taken.
+func (hs *holds) release() {
+	for i := range hs.hits {
+		hs.hits[i].Slot.Release()
+		hs.hits[i].Slot = table.Slot{}
+	}
+}
+
+// reset forgets everything, and keeps the memory.
+func (hs *holds) reset() {
+	clear(hs.hits)
+	clear(hs.shadows)
+	hs.hits, hs.shadows = hs.hits[:0], hs.shadows[:0]
+}
+
+// hold is TakeN under a concurrency rule.
+func (r *Rule) hold(key string, cost int64) Decision {
+	h := table.SlotHit{Rule: r.rule, Key: key, Cost: cost, Class: rule.ClassWrite}
+	h.Take(context.Background())
+
+	return r.held(&h)
+}
+
+// look is Peek under a concurrency rule.
+func (r *Rule) look(key string) Decision {
+	h := table.SlotHit{Rule: r.rule, Key: key, Cost: 1, Class: rule.ClassWrite}
+	h.Peek(context.Background())
+
+	return r.held(&h)
+}
+
+func (r *Rule) held(h *table.SlotHit) (d Decision) {
+	if h.Out.Origin == table.FromNone {
+		return Decision{Allowed: true} // the rule is not in force any more
+	}
+
+	d.fill(r.rule.ID(), &h.Out)
+	d.slot = h.Slot
+
+	return d
+}
