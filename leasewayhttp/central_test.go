@@ -24,6 +24,8 @@ func (c *central) Rules() *rule.Set { return c.set }
 // Refund is for those who leave while they are held, whom only tests of the real limiter have.
 func (c *central) Refund(leaseway.Decision) { panic("nobody leaves this one") }
 
+func (*central) Done(leaseway.Decision) {}
+
 // spend is what a request would take from one counter.
 type spend struct {
 	rule    *rule.Rule

@@ -31,7 +31,7 @@ type fields struct {
 // setFields puts the decision into h. It is on the way of every request, so it costs one allocation, or two with a long text.
 func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, headers Headers) {
 	p := m.policies.of(d)
-	hasReset := d.Allowed || d.Reset > 0
+	hasReset := d.Allowed && !d.InFlight() || d.Reset > 0
 
 	f := &fields{}
 	text := append(f.room[:0], p.left...)
@@ -63,10 +63,11 @@ func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, 
 }
 
 // effectiveWindow is the t of RateLimit in seconds: when the budget is whole again, or on a refusal when to come back. A
-// refusal that waiting does not mend has none, else clients would retry for ever.
+// refusal that waiting does not mend has none, else clients would retry for ever; nor does what is in flight, which no time
+// brings back.
 func effectiveWindow(d *leaseway.Decision, wait int64) (seconds int64, ok bool) {
 	if d.Allowed {
-		return ceilSeconds(d.Reset), true
+		return ceilSeconds(d.Reset), !d.InFlight()
 	}
 	return wait, wait > 0
 }

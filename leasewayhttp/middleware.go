@@ -16,7 +16,8 @@
 //	       429, 503 or 400 with Retry-After and a problem document
 //
 // The ResponseWriter goes to the next handler as it came, so that flushing, hijacking, sendfile and
-// [http.ResponseController] work as they do without the middleware. Its neighbours are the SDK below, which decides, and
+// [http.ResponseController] work as they do without the middleware. Under a concurrency rule it is wrapped, to learn of
+// connections that outlive the handler, with the same abilities. Its neighbours are the SDK below, which decides, and
 // package rule, whose identity section says where users and API keys are named.
 package leasewayhttp
 
@@ -34,6 +35,7 @@ import (
 type decider interface {
 	Decide(ctx context.Context, req leaseway.Request) leaseway.Decision
 	Refund(d leaseway.Decision)
+	Done(d leaseway.Decision)
 	Rules() *rule.Set
 }
 
@@ -71,6 +73,9 @@ func newMiddleware(limiter decider, opts []Option) *Middleware {
 // What a leaky bucket delays is held until its turn, for the burst's time at most (burst × window/limit), so servers need a
 // WriteTimeout that is longer. Who goes away meanwhile gets its tokens back, and next is not called. That is seen as soon
 // as net/http sees it: over HTTP/1, not before the request's body was read.
+//
+// Under a concurrency rule a request is in flight until next has returned, or until a connection that it hijacked is closed;
+// if the client goes away first, a second longer at most. Who waits in a rule's queue is held here as well.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.isFree(r) {
@@ -84,6 +89,8 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 			leave(w)
 		case !d.Allowed:
 			m.refuse(w, r, refusal{decision: d, retryAfterSec: wait})
+		case d.HoldsSlot():
+			m.occupy(next, w, r, &d)
 		default:
 			next.ServeHTTP(w, r)
 		}

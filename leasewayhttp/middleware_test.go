@@ -38,12 +38,16 @@ func (v *verdict) Rules() *rule.Set { return v.set }
 
 func (v *verdict) Refund(leaseway.Decision) { v.refunds++ }
 
+func (*verdict) Done(leaseway.Decision) {}
+
 // broken panics, as a bug would make it.
 type broken struct{ inRules bool }
 
 func (b broken) Decide(context.Context, leaseway.Request) leaseway.Decision { panic("a bug in Decide") }
 
 func (b broken) Refund(leaseway.Decision) { panic("a bug in Refund") }
+
+func (b broken) Done(leaseway.Decision) { panic("a bug in Done") }
 
 func (b broken) Rules() *rule.Set {
 	if b.inRules {
@@ -334,6 +338,8 @@ type echo struct{}
 func (echo) Rules() *rule.Set { return nil }
 
 func (echo) Refund(leaseway.Decision) {}
+
+func (echo) Done(leaseway.Decision) {}
 
 func (echo) Decide(_ context.Context, req leaseway.Request) leaseway.Decision {
 	limit, err := strconv.ParseInt(req.Host, 10, 64)

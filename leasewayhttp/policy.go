@@ -28,6 +28,9 @@ type policyKey struct {
 	window time.Duration
 }
 
+// inFlight says whether the quota is of requests in flight, which has no window.
+func (k policyKey) inFlight() bool { return k.window == 0 && k.quota > 0 }
+
 // policies remembers rendered policies, in pairs of slots. Overrides can be a million, so newer ones push older ones out: a
 // policy that is gone costs one rendering to have back. A map would cost each request more than all its digits.
 type policies struct {
@@ -71,7 +74,9 @@ func renderPolicy(key policyKey) *policy {
 	quota, seconds := wholeSeconds(key.quota, key.window)
 	field := append(append([]byte(nil), name...), ";q="...)
 	field = strconv.AppendInt(field, quota, 10)
-	if seconds > 0 {
+	if key.inFlight() {
+		field = append(field, `;qu="concurrent-requests"`...)
+	} else if seconds > 0 {
 		field = strconv.AppendInt(append(field, ";w="...), seconds, 10)
 	}
 	return &policy{

@@ -128,6 +128,9 @@ func (f *refusal) problem() problem {
 	case leaseway.ReasonCostExceedsLimit:
 		p.Type, p.Title = typeQuotaExceeded, "The request costs more than the limit"
 		p.ViolatedPolicies = []string{d.Rule}
+	case leaseway.ReasonTooManyInFlight:
+		p.Type, p.Title = typeQuotaExceeded, "Too many requests of this caller are in flight"
+		p.ViolatedPolicies = []string{d.Rule}
 	case leaseway.ReasonUnavailable:
 		p.Type, p.Title = typeReducedCapacity, "Limits cannot be checked at the moment"
 	default:
@@ -153,6 +156,17 @@ func (f *refusal) detail() string {
 		text = strconv.AppendInt(text, d.Limit, 10)
 		text = append(text, " tokens, and this request costs more. "+
 			"Waiting does not help: split the request into smaller ones, or ask for a higher limit."...)
+	case leaseway.ReasonTooManyInFlight:
+		text = append(text, " allows "...)
+		text = strconv.AppendInt(text, d.Quota, 10)
+		if d.Quota == 1 {
+			text = append(text, " request in flight at a time, and there is one. "+
+				"Wait until it has its answer, and send one after the other"...)
+		} else {
+			text = append(text, " requests in flight at a time, and there are as many. "+
+				"Wait until one has its answer, and send fewer in parallel"...)
+		}
+		text = append(text, ", or ask for a higher limit."...)
 	case leaseway.ReasonBlocked:
 		text = append(text, " blocks this caller. Waiting does not help: ask whoever runs this API."...)
 	case leaseway.ReasonMissingKey:

@@ -28,7 +28,7 @@ type Reason string
 // Schema lists the reasons in the OpenAPI document.
 func (Reason) Schema(huma.Registry) *huma.Schema {
 	reasons := []leaseway.Reason{
-		leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonCostExceedsLimit,
+		leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonTooManyInFlight, leaseway.ReasonCostExceedsLimit,
 		leaseway.ReasonBlocked, leaseway.ReasonMissingKey, leaseway.ReasonUnavailable, leaseway.ReasonDelayed,
 	}
 
