@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/rate"
@@ -12,8 +13,13 @@ import (
 
 // flood has each server get n requests more, at random within a time.
 func flood(n int, within time.Duration) func(f *fleet) {
+	return floodOf(n, within, func(*server) bool { return true })
+}
+
+// floodOf is flood for some servers.
+func floodOf(n int, within time.Duration, some func(s *server) bool) func(f *fleet) {
 	return func(f *fleet) {
-		for _, s := range f.servers {
+		for _, s := range slices.DeleteFunc(slices.Clone(f.servers), func(s *server) bool { return !some(s) }) {
 			for range n {
 				f.after(f.rnd.Int64N(within.Microseconds()+1), nil, func() {
 					if !s.dead {
@@ -30,15 +36,30 @@ func flood(n int, within time.Duration) func(f *fleet) {
 func kill(n int, again time.Duration) func(f *fleet) {
 	return func(f *fleet) {
 		for range min(n, len(f.servers)) {
-			s := f.servers[f.rnd.IntN(len(f.servers))]
-			f.leave(s)
-			s.dead = true
+			f.kill(f.servers[f.rnd.IntN(len(f.servers))], again)
+		}
+	}
+}
 
-			f.after(again.Microseconds(), nil, func() {
-				if err := f.serve(); err != nil {
-					f.fail(err)
-				}
-			})
+// kill has s crash, and start again after a time.
+func (f *fleet) kill(s *server, again time.Duration) {
+	f.leave(s)
+	s.dead = true
+
+	f.after(again.Microseconds(), nil, func() {
+		if err := f.serve(); err != nil {
+			f.fail(err)
+		}
+	})
+}
+
+// killCut has all servers crash that are cut off; see kill.
+func killCut(again time.Duration) func(f *fleet) {
+	return func(f *fleet) {
+		for _, s := range slices.Clone(f.servers) {
+			if s.cut {
+				f.kill(s, again)
+			}
 		}
 	}
 }

@@ -9,11 +9,45 @@ import (
 // limit. Nothing may pass above it, but for the excuses; after a fault, from two
 // TTLs on, the fleet must admit what it should again.
 func adversarialLoads() []Load {
-	return slices.Concat(trafficAttacks(), messageFaults(), processFaults(), storeFaults(), partitions(), changes())
+	return slices.Concat(hoarders(), trafficAttacks(), messageFaults(), processFaults(), storeFaults(), partitions(), changes())
 }
 
 // thousand is a limit of 1,000 a second, which most attacks are on.
 func thousand() []string { return []string{"limit: 1000, window: 1s"} }
+
+// strict is the same for a fleet that admits nothing without a coordinator, so
+// that nothing excuses what passes above the limit.
+func strict() []string { return []string{"limit: 1000, window: 1s, onUnavailable: deny"} }
+
+// hoarders are servers that are parted from the coordinators while they hold
+// leases, and spend them at the last moment, when others ask for all there is.
+func hoarders() []Load {
+	rule := []string{"limit: 1000, window: 1s, onUnavailable: deny, lease: {ttl: 2s}"}
+	isCut, isFree := func(s *server) bool { return s.cut }, func(s *server) bool { return !s.cut }
+
+	// The leases of those that are cut off at 1 s end at 3 s at the latest, and with the store 50 ms later.
+	hoard := func(name, about string, acts ...act) Load {
+		return Load{Name: name, About: about, Lasts: 60 * sec, Holders: 4, Rules: rule, acts: append(acts,
+			act{at: 0, every: 6 * sec, do: flood(240, sec)}, act{at: sec, every: 6 * sec, do: cutOff(3, 4*sec)})}
+	}
+
+	return []Load{
+		hoard("hoard", "3 of 4 servers are cut off with their leases; then all spend what they can",
+			act{at: 2100 * ms, every: 6 * sec, do: flood(4000, 2*sec)}),
+		hoard("hoard-late", "as hoard, but all wait until about the end of the leases, each time later", sweep(0, flood(1500, 10*ms))...),
+		hoard("hoard-last", "as hoard, but those that are cut off spend what they hold unheard, and the other asks a little later",
+			append(sweep(0, floodOf(1500, 5*ms, isCut)), sweep(80*ms, floodOf(5000, 5*ms, isFree))...)...),
+	}
+}
+
+// sweep has something happen once in each cycle of 6 s, first 2.6 s and more after it begins, and each time 50 ms later.
+func sweep(more time.Duration, do func(f *fleet)) (acts []act) {
+	for i := range time.Duration(10) {
+		acts = append(acts, act{at: 2600*ms + more + i*(6*sec+50*ms), do: do})
+	}
+
+	return acts
+}
 
 // trafficAttacks are callers that do their worst.
 func trafficAttacks() []Load {
@@ -44,23 +78,21 @@ func trafficAttacks() []Load {
 // messageFaults are networks that lose, double, delay and repeat.
 func messageFaults() []Load {
 	return []Load{
-		{Name: "repeats", About: "asks doubled, reordered, and replayed after seconds", Lasts: 10 * sec, Holders: 10, Rules: thousand(),
+		{Name: "repeats", About: "asks doubled, reordered, and replayed after seconds", Lasts: 10 * sec, Holders: 10, Rules: strict(),
 			demand: demand{times: 2},
 			acts: []act{{at: 0, do: weather(10*sec, func(n *network) {
 				n.double, n.replay, n.lateBy, n.tail = 0.5, 0.3, 400_000, 15_000
-			})}},
-			bars: bars{excused: alone()}},
+			})}}},
 		{Name: "losses", About: "a tenth of all messages lost, a tenth of the answers late by 400 ms", Lasts: 10 * sec, Holders: 10,
-			Rules: thousand(), demand: demand{times: 2},
+			Rules: strict(), demand: demand{times: 2},
 			acts: []act{{at: sec, do: weather(5*sec, func(n *network) { n.lose, n.late, n.lateBy = 0.1, 0.1, 400_000 })}},
-			bars: bars{excused: alone(), from: 7 * sec, admitted: 0.98}},
+			bars: bars{from: 7 * sec, admitted: 0.98}},
 		{Name: "slow", About: "calls that take up to their timeout, so that returns race expiry", Lasts: 10 * sec, Holders: 10,
-			Rules: thousand(), demand: demand{times: 1.5, on: 300 * ms, off: 300 * ms},
-			acts: []act{{at: sec, do: weather(6*sec, func(n *network) { n.least, n.mean = 5_000, 60_000 })}},
-			bars: bars{excused: alone()}},
-		{Name: "stale-answers", About: "a fifth of the answers are older ones", Lasts: 10 * sec, Holders: 10, Rules: thousand(),
+			Rules: strict(), demand: demand{times: 1.5, on: 300 * ms, off: 300 * ms},
+			acts: []act{{at: sec, do: weather(6*sec, func(n *network) { n.least, n.mean = 5_000, 60_000 })}}},
+		{Name: "stale-answers", About: "a fifth of the answers are older ones", Lasts: 10 * sec, Holders: 10, Rules: strict(),
 			demand: demand{times: 2}, acts: []act{{at: sec, do: weather(5*sec, func(n *network) { n.stale = 0.2 })}},
-			bars: bars{excused: alone(), from: 7 * sec, admitted: 0.98}},
+			bars: bars{from: 7 * sec, admitted: 0.98}},
 	}
 }
 
@@ -75,8 +107,7 @@ func processFaults() []Load {
 			Rules: thousand(), demand: demand{times: 3}, acts: []act{{at: 2 * sec, every: 2 * sec, do: pause(3, 800*ms)}},
 			bars: bars{excused: woken(3)}},
 		{Name: "coordinators", About: "one of three coordinators dies mid-call each second", Lasts: 12 * sec, Holders: 20,
-			Rules: thousand(), demand: demand{times: 2}, coordinators: 3, acts: []act{{at: sec, every: sec, do: crash(20*ms, 500*ms)}},
-			bars: bars{excused: alone()}},
+			Rules: strict(), demand: demand{times: 2}, coordinators: 3, acts: []act{{at: sec, every: sec, do: crash(20*ms, 500*ms)}}},
 		{Name: "autoscale", About: "from 5 servers to 50 and back", Lasts: 30 * sec, Holders: 5, Rules: thousand(),
 			demand: demand{times: 2}, acts: []act{{at: 8 * sec, do: scale(50)}, {at: 16 * sec, do: scale(5)}}, bars: bars{admitted: 0.98}},
 	}

@@ -2,11 +2,6 @@ package sim
 
 // What may pass above the limit, and why: the exceptions that the documentation lists.
 
-// alone is for what servers decide by themselves, when an answer does not come in time.
-func alone() excuse {
-	return excuse{"decided without a coordinator", func(f *fleet) int64 { return f.tally.local }}
-}
-
 // local is for so many servers without a coordinator for so long: each has four
 // fifths of its share of the limit, of the burst and of the rate.
 func local(servers, seconds int64) excuse {
