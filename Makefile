@@ -18,6 +18,8 @@ RACE := $(if $(wildcard *_test.go),.) \
 TESTFLAGS ?=
 # How often bench-packages runs each benchmark.
 BENCHCOUNT ?= 6
+# How long soak runs.
+SOAK ?= 3m
 # The tables that bench measures, such as TABLES=hot,http; all of them if empty.
 TABLES ?=
 
@@ -25,7 +27,7 @@ TABLES ?=
 CROSS := darwin/arm64 darwin/amd64 linux/arm64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-race test-bench lint fmt generate drift tidy-check bench bench-packages cross tools clean
+.PHONY: help demo test test-plain test-race test-bench lint fmt generate drift tidy-check bench soak bench-packages cross tools clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -77,6 +79,9 @@ tidy-check: ## Check that go.mod names what the code imports
 
 bench: ## Measure beside other limiters, and write docs/benchmarks.md
 	cd bench && $(GO) run . -tables "$(TABLES)"
+
+soak: ## Have a million keys come and go for SOAK (3m), and fail if anything grows
+	$(GO) test -run '^TestSoak$$' -count 1 -v -timeout 0 ./internal/faults -soak $(SOAK)
 
 bench-packages: ## Run the benchmarks of all packages, each BENCHCOUNT times
 	$(GO) test -run '^$$' -bench . -benchmem -count $(BENCHCOUNT) ./...

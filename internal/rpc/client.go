@@ -103,8 +103,7 @@ func Dial(config Config) (*Client, error) {
 		return nil, err
 	}
 
-	c := &Client{config: config, trust: trust, started: time.Now(), wires: sync.Pool{New: func() any { return &batchWire{} }}}
-	c.closing, c.close = context.WithCancel(context.Background())
+	c := newClient(config, trust)
 	seen := map[string]bool{}
 
 	for i, url := range config.URLs {
@@ -137,6 +136,14 @@ func Dial(config Config) (*Client, error) {
 	}
 
 	return c, nil
+}
+
+// newClient returns a Client without replicas.
+func newClient(config Config, trust trust) *Client {
+	c := &Client{config: config, trust: trust, started: time.Now(), wires: sync.Pool{New: func() any { return &batchWire{} }}}
+	c.closing, c.close = context.WithCancel(context.Background())
+
+	return c
 }
 
 // Close ends what the client runs and closes its connections; calls in flight fail.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -24,13 +25,17 @@ const (
 	// A connection that broke is made again soon: the server that answers again must not wait for its callers.
 	minReconnect = 50 * time.Millisecond
 	maxReconnect = 300 * time.Millisecond
-	connectTime  = time.Second
+	connectTime  = time.Second // with TLS and all
+	// A SYN that got lost is sent again by a new try, and not when the system thinks of it, a second later.
+	synTime = 400 * time.Millisecond
 
 	// helloSpread is the longest time from a new connection to the call that finds out whether it is of use, in a small fleet.
 	helloSpread = 100 * time.Millisecond
 
+	// What was sent is acknowledged in this time, or the connection is dead. The
+	// system's own pauses between two tries grow beyond what anybody here would wait.
+	clientPingTimeout = time.Second
 	clientPingAfter   = 10 * time.Second
-	clientPingTimeout = 3 * time.Second
 )
 
 // replica is one coordinator as the client sees it.
@@ -71,6 +76,7 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 		grpc.WithDisableServiceConfig(),
 		grpc.WithNoProxy(), // the environment is not read here, and a proxy would cost the time that a lease saves
 		grpc.WithIdleTimeout(0),
+		grpc.WithContextDialer(connect),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: minReconnect, Multiplier: 1.6, Jitter: 0.3, MaxDelay: maxReconnect},
 			MinConnectTimeout: connectTime,
@@ -92,6 +98,13 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 	conn.Connect()
 
 	return &replica{address: address, crowd: crowd, conn: conn, stub: leasewayv1.NewCoordinatorServiceClient(conn)}, nil
+}
+
+// connect opens a TCP connection to address, or gives up soon.
+func connect(ctx context.Context, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: synTime}
+
+	return dialer.DialContext(ctx, "tcp", address)
 }
 
 // dead reports whether a call at now would fail without reaching the replica.

@@ -46,7 +46,7 @@ const (
 // before, so that those who come back find room, and not each other.
 type turnstile struct {
 	atWork  chan struct{}
-	inside  atomic.Int64 // at work or waiting
+	inside  atomic.Int64 // at work, waiting, or not yet looked at
 	room    atomic.Int64 // for how many
 	refused atomic.Int64
 
@@ -63,13 +63,50 @@ func newTurnstile() *turnstile {
 	return t
 }
 
-// tap refuses a call before it is read, if there is no room: this is what keeps refusals cheap.
+// ticket is one call inside, from when its header was read until it is answered or given up.
+type ticket struct {
+	turnstile *turnstile
+	inside    int64 // when it came, itself included
+	left      atomic.Bool
+	stop      func() bool // of what waits for the stream to end
+}
+
+type ticketKey struct{}
+
+func (t *ticket) leave() {
+	if !t.left.Swap(true) {
+		t.turnstile.inside.Add(-1)
+	}
+}
+
+// enter lets a call in whose stream lives as long as ctx, if there is room; else it returns nil.
+func (t *turnstile) enter(ctx context.Context) *ticket {
+	inside := t.inside.Add(1)
+	if inside > t.room.Load() {
+		t.inside.Add(-1)
+
+		return nil
+	}
+
+	held := &ticket{turnstile: t, inside: inside}
+	held.stop = context.AfterFunc(ctx, held.leave) // it may be cut off before anybody handles it
+
+	return held
+}
+
+// tap refuses a call before it is read and costs a goroutine, if there is no room: this is what keeps refusals cheap. It
+// counts those as well that the processor has not come to yet, which are the most when that is what is short.
 func (t *turnstile) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if info.FullMethodName == leasewayv1.CoordinatorService_Acquire_FullMethodName && t.inside.Load() >= t.room.Load() {
+	if info.FullMethodName != leasewayv1.CoordinatorService_Acquire_FullMethodName {
+		return ctx, nil
+	}
+
+	held := t.enter(ctx)
+	if held == nil {
 		return nil, t.refuse(time.Now())
 	}
 
-	return ctx, nil
+	return context.WithValue(ctx, ticketKey{}, held), nil
 }
 
 // pass lets a call through when it is its turn. It guards Acquire only.
@@ -78,12 +115,15 @@ func (t *turnstile) pass(ctx context.Context, req any, info *grpc.UnaryServerInf
 		return next(ctx, req)
 	}
 
-	inside := t.inside.Add(1)
-	defer t.inside.Add(-1)
-
-	if inside > t.room.Load() { // several passed the tap together
-		return nil, t.refuse(time.Now())
+	held, ok := ctx.Value(ticketKey{}).(*ticket)
+	if !ok {
+		return nil, status.Error(codes.Internal, "the call came past the tap")
 	}
+
+	defer func() {
+		held.stop()
+		held.leave()
+	}()
 
 	select {
 	case t.atWork <- struct{}{}:
@@ -93,7 +133,7 @@ func (t *turnstile) pass(ctx context.Context, req any, info *grpc.UnaryServerInf
 
 	defer func() {
 		<-t.atWork
-		t.answered(time.Now(), inside >= busy)
+		t.answered(time.Now(), held.inside >= busy)
 	}()
 
 	return next(ctx, req)

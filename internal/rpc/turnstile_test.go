@@ -70,7 +70,6 @@ func TestThePaceIsMeasured(t *testing.T) {
 // A full house refuses before it reads, says when to come back, and lets in as many as fit.
 func TestAFullHouseRefuses(t *testing.T) {
 	q := newTurnstile()
-	info := &grpc.UnaryServerInfo{FullMethod: leasewayv1.CoordinatorService_Acquire_FullMethodName}
 	open := make(chan struct{})
 	answers := make(chan error)
 
@@ -86,10 +85,7 @@ func TestAFullHouseRefuses(t *testing.T) {
 	callers := int(q.room.Load()) + 10
 
 	for range callers {
-		go func() {
-			_, err := q.pass(t.Context(), nil, info, slow)
-			answers <- err
-		}()
+		go func() { answers <- q.call(t.Context(), slow) }()
 	}
 
 	for range 10 {
@@ -100,8 +96,8 @@ func TestAFullHouseRefuses(t *testing.T) {
 
 	eventually(t, "all that can are at work", func() bool { return working.Load() == maxAtWork })
 
-	if _, err := q.tap(t.Context(), &tap.Info{FullMethodName: info.FullMethod}); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("the tap says %v, want RESOURCE_EXHAUSTED", err)
+	if err := q.call(t.Context(), slow); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more gets %v, want RESOURCE_EXHAUSTED", err)
 	}
 
 	if _, err := q.tap(t.Context(), &tap.Info{FullMethodName: "/grpc.health.v1.Health/Check"}); err != nil {
@@ -131,11 +127,37 @@ func TestACallerWhoLeavesTakesNoTurn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	_, err := q.pass(ctx, nil, &grpc.UnaryServerInfo{FullMethod: leasewayv1.CoordinatorService_Acquire_FullMethodName},
-		func(context.Context, any) (any, error) { return nil, errors.New("it was served") })
-	if status.Code(err) != codes.Canceled || q.inside.Load() != 0 {
-		t.Errorf("got %v with %d inside, want Canceled with none", err, q.inside.Load())
+	err := q.call(ctx, func(context.Context, any) (any, error) { return nil, errors.New("it was served") })
+	if status.Code(err) != codes.Canceled {
+		t.Errorf("got %v, want Canceled", err)
 	}
+
+	eventually(t, "nobody is inside", func() bool { return q.inside.Load() == 0 })
+}
+
+// One that is cut off before anybody handles it leaves as well.
+func TestACallThatIsNeverHandledLeaves(t *testing.T) {
+	q := newTurnstile()
+	ctx, cancel := context.WithCancel(t.Context())
+
+	if q.enter(ctx) == nil || q.inside.Load() != 1 {
+		t.Fatal("it was not let in")
+	}
+
+	cancel()
+	eventually(t, "it has left", func() bool { return q.inside.Load() == 0 })
+}
+
+// call goes through the tap and the interceptor, as a call does.
+func (t *turnstile) call(ctx context.Context, handler grpc.UnaryHandler) error {
+	const method = leasewayv1.CoordinatorService_Acquire_FullMethodName
+
+	inner, err := t.tap(ctx, &tap.Info{FullMethodName: method})
+	if err == nil {
+		_, err = t.pass(inner, nil, &grpc.UnaryServerInfo{FullMethod: method}, handler)
+	}
+
+	return err
 }
 
 // busy refuses every call, and says to come back much later than a breaker would let a probe through.
