@@ -185,8 +185,12 @@ func TestFieldsParse(t *testing.T) {
 			if after, t1 := w.Header().Get("Retry-After"), param(limit, "t"); after != "" && after != strconv.FormatInt(t1, 10) || after == "" && t1 != -1 {
 				t.Fatalf("Retry-After is %q and t %d", after, t1)
 			}
-		} else if got := param(limit, "t"); got != ceilSeconds(d.Reset) {
+		} else if got := param(limit, "t"); !d.InFlight() && got != ceilSeconds(d.Reset) || d.InFlight() && got != -1 {
 			t.Fatalf("t is %d, want %d", got, ceilSeconds(d.Reset))
+		}
+		unit, _ := policy.Params.Get("qu")
+		if want := d.InFlight(); (unit == "concurrent-requests") != want || want && param(policy, "w") != -1 {
+			t.Fatalf("the unit of %+v is %v", d, unit)
 		}
 	})
 }

@@ -201,6 +201,7 @@ func (*panicsAtRefund) Refund(leaseway.Decision) { panic("a bug in Refund") }
 // Over real connections: of many held requests, those whose clients go away end at once, and nothing is left of any.
 func TestManyHeldRequestsLeaveNothingBehind(t *testing.T) {
 	const many = 300
+	before := runtime.NumGoroutine()
 	limiter, err := leaseway.Embedded(mustParse(t, "rules: [{id: r, algorithm: leaky_bucket, limit: 1, window: 1h, burst: 1000}]"))
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +218,6 @@ func TestManyHeldRequestsLeaveNothingBehind(t *testing.T) {
 		limited.ServeHTTP(w, r)
 	}))
 	defer s.Close()
-	before := runtime.NumGoroutine()
 
 	ctx, leave := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
@@ -243,15 +243,18 @@ func TestManyHeldRequestsLeaveNothingBehind(t *testing.T) {
 	if n := served.Load(); n > 1 {
 		t.Errorf("%d requests were served, want the first at most", n)
 	}
-	s.Close() // the connections' own goroutines end with it, or a moment later
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-	}
 	// Every place was given back.
 	d := limiter.Decide(t.Context(), leaseway.Request{})
 	if !d.Allowed || d.Delay > time.Hour {
 		t.Errorf("a later request is delayed by %v", d.Delay)
+	}
+	s.Close() // the connections' own goroutines end with it, or a moment later
+	if err := limiter.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
 	}
 }
