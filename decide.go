@@ -20,6 +20,7 @@ type scratch struct {
 	refused refusal
 	class   rule.Class
 	holds   holds
+	shed    Reason // by which a shedder that only watches would have refused
 }
 
 // refusal is what a rule refuses before any budget is looked at.
@@ -53,6 +54,13 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 	defer l.recovered(s, &d)
 
 	s.class = l.table.Set().ClassOf(&s.req)
+
+	if l.shedder.level.Load() != 0 && l.sheds(s, &d) {
+		l.free(s)
+
+		return d
+	}
+
 	l.match(s)
 	l.together(s)
 
@@ -75,7 +83,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 
 	s.holds.settle(&d)
 
-	d.Class = s.class.Lowered(req.LowerTo)
+	d.Class, d.ShadowShed = s.class.Lowered(req.LowerTo), s.shed
 
 	if d.Allowed {
 		l.shadow(ctx, s, &d)

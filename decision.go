@@ -28,6 +28,10 @@ const (
 	ReasonBlocked Reason = "blocked"
 	// ReasonMissingKey: the rule demands a key that the request lacks. HTTP 429.
 	ReasonMissingKey Reason = "missing_key"
+	// ReasonShedWorker: this process is busy, and serves what matters more. HTTP 503.
+	ReasonShedWorker Reason = "shed_worker"
+	// ReasonShedFleet: the fleet is busy, and what is left of it is for critical requests. HTTP 503.
+	ReasonShedFleet Reason = "shed_fleet"
 	// ReasonUnavailable: no coordinator answered and the rule says deny. HTTP 503.
 	ReasonUnavailable Reason = "unavailable"
 	// ReasonDelayed: a leaky bucket would hold the request for longer than
@@ -96,6 +100,10 @@ type Decision struct {
 
 	// ShadowDenied is the id of the first shadow rule that would have refused.
 	ShadowDenied string
+
+	// ShadowShed is why a shedder in shadow mode would have refused: ReasonShedWorker,
+	// ReasonShedFleet, or ReasonNone.
+	ShadowShed Reason
 
 	charges charges
 	slot    table.Slot

@@ -38,6 +38,7 @@ type Source = table.Source
 // Limiter decides requests. It is safe for concurrent use. Close it.
 type Limiter struct {
 	table   *table.Table
+	shedder *shedder
 	options options
 
 	stop    context.CancelFunc
@@ -194,7 +195,7 @@ func newLimiter(source Source, inline bool, opts []Option) *Limiter {
 
 	saved := &savedRules{dir: o.stateDir}
 
-	return &Limiter{
+	l := &Limiter{
 		options:   o,
 		scratches: sync.Pool{New: newScratch},
 		saved:     saved,
@@ -208,6 +209,9 @@ func newLimiter(source Source, inline bool, opts []Option) *Limiter {
 			},
 		}),
 	}
+	l.shedder = newShedder(l.table, &l.options)
+
+	return l
 }
 
 // start runs the Limiter's background work until Close.
@@ -216,6 +220,7 @@ func (l *Limiter) start(also func(context.Context)) {
 	l.stop = stop
 
 	l.work.Go(func() { l.table.Run(ctx) })
+	l.work.Go(func() { l.shedder.run(ctx) })
 	l.work.Go(func() { also(ctx) })
 }
 

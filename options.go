@@ -33,6 +33,9 @@ type options struct {
 	late     bool
 	clock    *table.Clock
 	switches rule.Switches
+	workers  int64
+	cpu      bool
+	signals  []signal
 }
 
 type optionFunc func(*options)
@@ -111,6 +114,27 @@ func WithLateRules() Option { return optionFunc(func(o *options) { o.late = true
 func WithSwitches(switches rule.Switches) Option {
 	return optionFunc(func(o *options) { o.switches = o.switches.With(&switches) })
 }
+
+// WithWorkers says that this process serves n requests at once, for the worker
+// shedder of the rules: its load is then the share of them that are busy, as
+// Begin and End tell, which the middleware of leasewayhttp calls. The default
+// is not to know.
+func WithWorkers(n int) Option {
+	return optionFunc(func(o *options) { o.workers = int64(max(0, n)) })
+}
+
+// WithSignal tells the worker shedder how busy this process is, as a share: 1 is
+// as much as it can bear. The highest of all signals counts. read is called ten
+// times a second; one that hangs, panics, or returns NaN or less than 0 is not
+// believed. The default has no signal of its own.
+func WithSignal(name string, read func() float64) Option {
+	return optionFunc(func(o *options) { o.signals = append(o.signals, signal{name: name, read: read}) })
+}
+
+// WithCPU measures for the worker shedder how much of the processor time that
+// this process may use is used: by its cgroup if that has a quota, else by the
+// machine. It needs Linux. The default does not look at it.
+func WithCPU() Option { return optionFunc(func(o *options) { o.cpu = true }) }
 
 // allLoopback reports whether every address is on this machine.
 func allLoopback(urls []string) bool {

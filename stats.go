@@ -1,6 +1,11 @@
 package leaseway
 
-import "github.com/leaseway/leaseway/rule"
+import (
+	"math"
+	"time"
+
+	"github.com/leaseway/leaseway/rule"
+)
 
 // Stats are counts since the start, and the state now. They are pulled: a
 // request counts nothing that a scrape could not see.
@@ -14,6 +19,8 @@ type Stats struct {
 	Live     int64 // holders that live in the fleet, as last heard
 	Passed   int64 // requests that came while a kill switch had everything pass
 	Overflow int64 // requests for keys that were not remembered because the table was full
+
+	Shedders []ShedderStats // those of the rules in force
 
 	Calls  int64 // calls to the source
 	Asks   int64 // keys that they asked about
@@ -46,6 +53,10 @@ func (l *Limiter) Stats() Stats {
 		Calls: t.Calls, Asks: t.Asks, Failed: t.Failed, Late: t.Late, Panics: t.Panics, Degraded: t.Down,
 	}
 
+	if worker, ok := l.shedder.stats(); ok {
+		s.Shedders = append(s.Shedders, worker)
+	}
+
 	for _, r := range t.Rules {
 		s.Rules = append(s.Rules, RuleStats(r))
 	}
@@ -55,6 +66,44 @@ func (l *Limiter) Stats() Stats {
 	}
 
 	return s
+}
+
+// ShedderStats are one shedder's decisions since the start, and its state now.
+type ShedderStats struct {
+	Limiter  rule.Limiter // LimiterWorker or LimiterFleet
+	Mode     rule.Mode
+	Off      bool           // a kill switch has it decide nothing now
+	Refused  [classes]int64 // by rule.Class
+	Shadowed [classes]int64 // by rule.Class: what would have been refused in shadow mode
+
+	// Of the worker shedder:
+
+	Level float64 // from 0 to 3: the classes that are shed
+	Stale bool    // nothing is shed, since the load is not known
+	Loads []Load
+}
+
+// stats are those of the worker shedder; ok is false if the rules have none.
+func (s *shedder) stats() (stats ShedderStats, ok bool) {
+	c := s.table.Set().Shedders.Worker
+	if c == nil {
+		return stats, false
+	}
+
+	stats = ShedderStats{
+		Limiter: rule.LimiterWorker, Mode: c.Mode, Level: math.Float64frombits(s.level.Load()),
+		Off: s.table.Switches().OfLimiter(rule.LimiterWorker).OffAt(time.UnixMicro(s.table.Wall())),
+	}
+
+	for class := range classes {
+		stats.Refused[class], stats.Shadowed[class] = s.refused[class].Load(), s.shadowed[class].Load()
+	}
+
+	if seen := s.seen.Load(); seen != nil {
+		stats.Stale, stats.Loads = seen.stale, seen.loads
+	}
+
+	return stats, true
 }
 
 // KeyStats are what is known of one key of a rule.

@@ -1,6 +1,9 @@
 package leaseway
 
 import (
+	"context"
+	"math"
+
 	"github.com/leaseway/leaseway/internal/table"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -38,3 +41,38 @@ func (s *Stepped) Next() (at int64, ok bool) { return s.table.Next() }
 
 // Advance does what is due at now, to which the clock must have been moved.
 func (s *Stepped) Advance(now int64) { s.table.Advance(now) }
+
+// SetLoad tells the worker shedder how busy the process is from now on, as a
+// share of 1; NaN for a load that is not known.
+func (s *Stepped) SetLoad(share float64) {
+	s.measure()
+	s.shedder.told.Store(math.Float64bits(share))
+	s.measure()
+}
+
+// Decide decides as a Limiter does, after a look at the load.
+func (s *Stepped) Decide(ctx context.Context, req Request) Decision {
+	s.measure()
+
+	return s.Limiter.Decide(ctx, req)
+}
+
+// measure looks at the load as often as a Limiter would have until now.
+func (s *Stepped) measure() {
+	const most = 36_000 // after an hour of one load nothing moves any more
+
+	now, config := s.table.Now(), s.table.Set().Shedders.Worker
+	every := sampleEvery.Microseconds()
+
+	at := s.shedder.stepped.Load()
+	if at == 0 || config == nil {
+		s.shedder.sample(context.Background(), now, config)
+
+		return
+	}
+
+	for at = max(at, now-most*every); at+every <= now; {
+		at += every
+		s.shedder.sample(context.Background(), at, config)
+	}
+}

@@ -42,6 +42,7 @@ type decider interface {
 // Middleware limits handlers. It is safe for concurrent use, and one Middleware may wrap any number of handlers.
 type Middleware struct {
 	limiter  decider
+	meter    meter // nil for one that does not measure
 	config   config
 	policies policies
 	clock    wallClock
@@ -63,6 +64,7 @@ func newMiddleware(limiter decider, opts []Option) *Middleware {
 	for _, opt := range opts {
 		opt.apply(&m.config)
 	}
+	m.meter, _ = limiter.(meter)
 	m.panics.logger = m.config.logger
 	return m
 }
@@ -92,7 +94,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		case d.HoldsSlot():
 			m.occupy(next, w, r, &d)
 		default:
-			next.ServeHTTP(w, r)
+			m.serve(next, w, r)
 		}
 	})
 }

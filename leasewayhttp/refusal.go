@@ -28,7 +28,7 @@ type refusal struct {
 // 400 for a request that is none.
 func StatusCode(d leaseway.Decision) int {
 	switch d.Reason {
-	case leaseway.ReasonUnavailable:
+	case leaseway.ReasonUnavailable, leaseway.ReasonShedWorker, leaseway.ReasonShedFleet:
 		return http.StatusServiceUnavailable
 	case leaseway.ReasonInvalid:
 		return http.StatusBadRequest
@@ -133,6 +133,8 @@ func (f *refusal) problem() problem {
 		p.ViolatedPolicies = []string{d.Rule}
 	case leaseway.ReasonUnavailable:
 		p.Type, p.Title = typeReducedCapacity, "Limits cannot be checked at the moment"
+	case leaseway.ReasonShedWorker, leaseway.ReasonShedFleet:
+		p.Type, p.Title = typeReducedCapacity, "Too busy for this request"
 	default:
 	}
 	if d.Matched() {
@@ -175,6 +177,9 @@ func (f *refusal) detail() string {
 	case leaseway.ReasonUnavailable:
 		text = append(text, " cannot be checked at the moment, and lets nothing through until it can. "+
 			"It is not your doing: try again in "...)
+		text = append(appendWords(text, f.retryAfter()), '.')
+	case leaseway.ReasonShedWorker, leaseway.ReasonShedFleet:
+		text = append(room[:0], "This server is busy, and serves what matters more first. It is not your doing: try again in "...)
 		text = append(appendWords(text, f.retryAfter()), '.')
 	case leaseway.ReasonInvalid:
 		text = append(room[:0], "The request cannot be counted, since its cost is not a number of tokens. "+

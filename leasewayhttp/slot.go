@@ -38,7 +38,7 @@ func (m *Middleware) occupy(next http.Handler, w http.ResponseWriter, r *http.Re
 			o.done()
 		}
 	}()
-	next.ServeHTTP(o.watch(w), r)
+	m.serve(next, o.watch(w), r)
 	returned = true
 }
 

@@ -57,9 +57,10 @@ func floors() map[string]place {
 
 		root: {sdk, []string{
 			"internal/table", "internal/coordinator", "internal/store", "internal/store/memory", "internal/rpc",
-			"rule", "internal/holder", "internal/ledger", "internal/rate",
+			"internal/load", "rule", "internal/holder", "internal/ledger", "internal/rate", "internal/shed",
 		}},
 
+		"internal/load":            {engine, nil},
 		"internal/table":           {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots"}},
 		"internal/coordinator":     {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},
 		"internal/rpc":             {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},
@@ -69,6 +70,7 @@ func floors() map[string]place {
 
 		"rule":              {pure, []string{"internal/rate"}},
 		"internal/rulespec": {pure, nil},
+		"internal/shed":     {pure, nil},
 		"internal/holder":   {pure, []string{"internal/ledger", "internal/rate"}},
 		"internal/ledger":   {pure, []string{"internal/rate", "internal/slots"}},
 		"internal/slots":    {pure, nil},

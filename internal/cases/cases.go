@@ -51,7 +51,8 @@ type Step struct {
 	Line int
 	At   int64 // of the first request, µs from the test's start
 
-	Rules *rule.Set // to put in force at At; nil for a step that sends
+	Rules *rule.Set // to put in force at At; nil for a step that does not
+	Load  *float64  // the load of all servers from At on, a share of 1 or NaN; nil for a step that does not change it
 
 	Requests int
 	Every    int64 // between two of them, µs
@@ -69,7 +70,8 @@ type Expect struct {
 	Tolerance       int64 // by how much a count may differ, or how many letters
 
 	// Of the last request's answer. RetryAfter and Reset are in whole seconds, rounded up.
-	Rule, Reason, ShadowDenied, Class   *string
+	Rule, Reason, Class                 *string
+	ShadowDenied, ShadowShed            *string
 	Limit, Remaining, RetryAfter, Reset *int64
 	Delay                               *int64 // µs for which a leaky bucket holds the request
 }

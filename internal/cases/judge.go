@@ -63,7 +63,7 @@ func (t *Test) judge(played []*outcome, end int64) *Result {
 	r := &Result{Name: t.Name, Line: t.Line, Seconds: seconds(end), Steps: []StepResult{}}
 
 	for _, o := range played {
-		if o.step.Rules != nil {
+		if o.step.Rules != nil || o.step.Load != nil {
 			continue
 		}
 
@@ -127,6 +127,7 @@ func (j *judgement) all() {
 	j.text("rule", x.Rule, j.step.Rule)
 	j.text("reason", x.Reason, j.step.Reason)
 	j.text("shadowDenied", x.ShadowDenied, j.last.ShadowDenied)
+	j.text("shadowShed", x.ShadowShed, string(j.last.ShadowShed))
 	j.text("class", x.Class, j.step.Class)
 	j.number("limit", x.Limit, j.step.Limit)
 	j.number("remaining", x.Remaining, j.step.Remaining)

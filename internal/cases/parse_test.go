@@ -67,7 +67,7 @@ func TestProblemsNameThePlaceAndTheFix(t *testing.T) {
 		{withSteps("      - {at: 0s, expect: {alloved: 1}}"), "c.yaml:5:27: tests[0].steps[0].expect.alloved: is not known here"},
 		{withSteps("      - {at: 0s, expect: {allowed: 1, denied: 1}}"), "c.yaml:5:26: tests[0].steps[0].expect: counts 2 requests where 1 are sent"},
 		{withSteps("      - {at: 0s, expect: {reason: busy}}"), "c.yaml:5:35: tests[0].steps[0].expect.reason: \"busy\" is no reason"},
-		{withSteps("      - {at: 0s, user: a, apply: {id: r}}"), "c.yaml:5:24: tests[0].steps[0].user: does not go with a change of the rules"},
+		{withSteps("      - {at: 0s, user: a, apply: {id: r}}"), "c.yaml:5:24: tests[0].steps[0].user: does not go with a change of the rules or of the load"},
 		{withSteps("      - {at: 0s, remove: r, apply: {id: s, limit: 1, window: 1s}}"), "c.yaml:5:26: tests[0].steps[0].remove: does not go with apply"},
 		{withSteps("      - {at: 0s, remove: s}"), "c.yaml:5:26: tests[0].steps[0].remove: there is no rule \"s\" at that time"},
 		{withSteps("      - at: 0s\n        apply:\n          id: r\n          limit: 0\n          window: 1s"), "c.yaml:8:18: tests[0].steps[0].apply.limit: 0 would refuse every request"},

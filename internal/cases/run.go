@@ -97,13 +97,21 @@ func without(steps []*outcome, gone *outcome) []*outcome {
 	return rest
 }
 
-// send sends the next request of o, or puts its rules in force.
+// send sends the next request of o, puts its rules in force, or changes the load.
 func (w *world) send(ctx context.Context, o *outcome) error {
 	i := o.sent
 	o.sent++
 
 	if o.step.Rules != nil {
 		return w.apply(o.step.Rules)
+	}
+
+	if load := o.step.Load; load != nil {
+		for _, s := range w.servers {
+			s.do(func() { s.limiter.SetLoad(*load) })
+		}
+
+		return nil
 	}
 
 	s := w.servers[o.step.Holder]

@@ -2,6 +2,7 @@ package cases
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"net/textproto"
 	"strconv"
@@ -24,7 +25,7 @@ func sending() []string { return []string{"send", "every", "hold", "holder", "ex
 // read reads a step of a test with that many holders; false when it is of no use.
 func (s *Step) read(v value, holders int, tolerance int64) (c change, ok bool) {
 	known := append([]string{"at"}, sending()...)
-	known = append(append(known, attributes()...), changes()...)
+	known = append(append(append(known, attributes()...), changes()...), "load")
 
 	e, ok := v.entries(known...)
 	if !ok {
@@ -49,10 +50,18 @@ func (s *Step) read(v value, holders int, tolerance int64) (c change, ok bool) {
 		}
 	}
 
-	if c.isSet() {
+	if load, found := e["load"]; found {
+		s.load(load)
+
+		if c.isSet() {
+			load.fail("does not go with "+c.verb, "make it a step of its own")
+		}
+	}
+
+	if c.isSet() || s.Load != nil {
 		for _, name := range append(sending(), attributes()...) {
 			if extra, found := e[name]; found {
-				extra.fail("does not go with a change of the rules", "make it a step of its own")
+				extra.fail("does not go with a change of the rules or of the load", "make it a step of its own")
 			}
 		}
 
@@ -72,6 +81,26 @@ func (s *Step) read(v value, holders int, tolerance int64) (c change, ok bool) {
 
 	return c, ok
 }
+
+// load reads how busy all servers are from then on.
+func (s *Step) load(v value) {
+	share := math.NaN() // an error, or not known
+	s.Load = &share
+
+	if text, ok := v.text(); ok && text != "unknown" {
+		digits, isShare := strings.CutSuffix(text, "%")
+
+		n, err := strconv.Atoi(digits)
+		if !isShare || err != nil || n < 0 || n > maxLoad {
+			v.fail(quote(text)+" is no load", fmt.Sprintf("write whole percents, from 0%% to %d%%, or unknown", maxLoad))
+		}
+
+		share = float64(n) / 100
+	}
+}
+
+// maxLoad is the highest load, in percent.
+const maxLoad = 1000
 
 // send reads how many requests go where, and when.
 func (s *Step) send(v value, e entries, holders int) {
@@ -237,7 +266,7 @@ func (s *Step) expect(v value, tolerance int64) {
 	}
 
 	e, ok := v.entries("allowed", "denied", "tolerance",
-		"rule", "limit", "remaining", "retryAfter", "reset", "reason", "shadowDenied", "delay", "class")
+		"rule", "limit", "remaining", "retryAfter", "reset", "reason", "shadowDenied", "shadowShed", "delay", "class")
 	if !ok {
 		return
 	}
@@ -255,6 +284,8 @@ func (s *Step) expect(v value, tolerance int64) {
 	x.RetryAfter, x.Reset = e.whole("retryAfter"), e.whole("reset")
 	x.Rule, x.ShadowDenied, x.Class = e.text("rule"), e.text("shadowDenied"), e.text("class")
 
+	x.ShadowShed = e.text("shadowShed")
+
 	if x.Class != nil {
 		if _, ok := rule.ParseClass(*x.Class); !ok {
 			e["class"].fail(quote(*x.Class)+" is no class", "write critical, write, read or test")
@@ -269,7 +300,7 @@ func (s *Step) expect(v value, tolerance int64) {
 
 	if x.Reason = e.text("reason"); x.Reason != nil && !isReason(*x.Reason) {
 		e["reason"].fail(quote(*x.Reason)+" is no reason",
-			`"" or one of over_limit, too_many_in_flight, cost_exceeds_limit, blocked, missing_key, unavailable`)
+			`"" or one of over_limit, too_many_in_flight, cost_exceeds_limit, blocked, missing_key, unavailable, shed_worker, shed_fleet`)
 	}
 
 	if x.Allowed != nil && x.Denied != nil {
@@ -304,7 +335,8 @@ func (e entries) text(name string) *string {
 func isReason(text string) bool {
 	switch leaseway.Reason(text) {
 	case leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonTooManyInFlight, leaseway.ReasonCostExceedsLimit,
-		leaseway.ReasonBlocked, leaseway.ReasonMissingKey, leaseway.ReasonUnavailable:
+		leaseway.ReasonBlocked, leaseway.ReasonMissingKey, leaseway.ReasonUnavailable,
+		leaseway.ReasonShedWorker, leaseway.ReasonShedFleet:
 		return true
 	default:
 		return false

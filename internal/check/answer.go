@@ -30,6 +30,7 @@ func (Reason) Schema(huma.Registry) *huma.Schema {
 	reasons := []leaseway.Reason{
 		leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonTooManyInFlight, leaseway.ReasonCostExceedsLimit,
 		leaseway.ReasonBlocked, leaseway.ReasonMissingKey, leaseway.ReasonUnavailable, leaseway.ReasonDelayed,
+		leaseway.ReasonShedWorker, leaseway.ReasonShedFleet,
 	}
 
 	schema := &huma.Schema{Type: huma.TypeString}

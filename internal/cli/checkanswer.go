@@ -79,6 +79,8 @@ func outcome(a *check.Explained) string {
 		return "allowed: no rule limits it"
 	case a.Allowed:
 		return fmt.Sprintf("allowed: rule %s has the least left, %s", a.Rule, left)
+	case a.Rule == "" && a.RetryAfterSec > 0:
+		return fmt.Sprintf("denied (%s): the server is busy; to try again in %s", a.Reason, seconds(a.RetryAfterSec))
 	case a.RetryAfterSec > 0:
 		return fmt.Sprintf("denied by rule %s (%s): %s; to try again in %s", a.Rule, a.Reason, left, seconds(a.RetryAfterSec))
 	default:

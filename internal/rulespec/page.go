@@ -69,6 +69,7 @@ func Page() []byte {
 	table(&b, "## A rule", top[0].Value.Fields)
 	b.WriteString(algorithms)
 	b.WriteString(classesText)
+	b.WriteString(sheddersText)
 	b.WriteString(switchesText)
 	b.WriteString(rolloutText)
 	for _, f := range append(top[0].Value.Fields, top[1:]...) {

@@ -35,3 +35,36 @@ func sheddersFields() []Field {
 		}), Doc: "Over all servers: a share of what they can do stays free for critical requests."},
 	}
 }
+
+// sheddersText is what the page says about shedders.
+const sheddersText = `
+### Shedders
+
+A rule protects an API from a caller. A shedder protects it from all of them together: while the system is busy, what matters
+less is refused with 503 and a ` + "`Retry-After`" + `, whoever asks. Critical requests are never shed.
+
+The **worker shedder** is in each server by itself. While the load of that server is above ` + "`high`" + ` it drops test traffic, then
+reads, then writes, a whole class more in each ` + "`rise`" + `; while it is below ` + "`low`" + ` they come back, one class in each ` + "`fall`" + `; in between
+nothing changes. Within a class callers are dropped one after the other, always the same ones first, and the others notice
+nothing. The load is smoothed over half of ` + "`rise`" + `. It is the highest that the server knows of:
+
+| load | how the server knows it |
+|---|---|
+| busy workers / workers | ` + "`leaseway.WithWorkers(n)`" + `, and the middleware, which counts the requests that handlers are at |
+| requests in flight / ` + "`inFlight`" + ` | the middleware |
+| wait before a request begins / ` + "`queueWait`" + ` | the middleware, by the ` + "`X-Request-Start`" + ` of a trusted proxy; ` + "`Limiter.Begin`" + ` |
+| processor time used / allowed, by the cgroup or else the machine | ` + "`leaseway.WithCPU()`, `leaseway serve --measure-cpu`" + ` |
+| anything else, as a share of 1 | ` + "`leaseway.WithSignal(name, function)`" + ` |
+
+A load that is not known sheds nothing: after ` + "`stale`" + ` the shedder is off, and says so in the log and in
+` + "`leaseway_shed_stale`" + `. ` + "`leaseway_shed_total`" + ` counts what was refused and what would have been in shadow mode, by class;
+` + "`leaseway_shed_level`" + ` is how much is shed now.
+
+` + "```yaml" + `
+shedders:
+  worker: {high: 85%, low: 70%, mode: shadow}
+` + "```" + `
+
+A request goes through one chain: kill switch, worker shedder, fleet shedder, ` + "`concurrency`" + ` rules, all other rules. What an earlier
+stage took is given back when a later one refuses.
+`

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	CoordinatorCA        string   // who may certify them; "" for the system's
 
 	Kill []string // what is switched off in this process, as rule.ParseSwitches reads it
+
+	MeasureCPU bool // the worker shedder looks at the processor time of this machine or cgroup
 
 	Deadline time.Duration // how long a request waits for a coordinator
 
@@ -69,6 +72,8 @@ func (c *Config) flags() *pflag.FlagSet {
 	fs.DurationVar(&c.Deadline, "deadline", 20*time.Millisecond, "how long a request waits for a coordinator before onUnavailable decides")
 	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private keys that sign answers (default: one of its own)")
 
+	fs.BoolVar(&c.MeasureCPU, "measure-cpu", false,
+		"have the worker shedder go by the processor time that this server's cgroup or machine uses")
 	fs.StringSliceVar(&c.Kill, "kill", nil,
 		"`what` to switch off in this process: all, rule:ID, or limiter: and one of rate, concurrency, fleet, worker")
 
@@ -123,6 +128,16 @@ func (c *Config) switches() rule.Switches {
 	s, _ := rule.ParseSwitches(c.Kill...)
 
 	return s
+}
+
+// shedding are the options for what the rules may shed.
+func (c *Config) shedding() []leaseway.Option {
+	opts := []leaseway.Option{leaseway.WithSwitches(c.switches())}
+	if c.MeasureCPU {
+		opts = append(opts, leaseway.WithCPU())
+	}
+
+	return opts
 }
 
 // holder reports whether the server leases from coordinators instead of being one.

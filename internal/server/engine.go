@@ -69,9 +69,8 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 		return err
 	}
 
-	e.limiter, err = leaseway.Over(ctx, e.coordinator,
-		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log), leaseway.WithInProcess(),
-		leaseway.WithSwitches(config.switches()))
+	e.limiter, err = leaseway.Over(ctx, e.coordinator, append(config.shedding(), leaseway.WithName(config.Name),
+		leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log), leaseway.WithInProcess())...)
 
 	return err
 }

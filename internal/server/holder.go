@@ -27,11 +27,10 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 		return err
 	}
 
-	e.limiter, err = leaseway.Over(ctx, e.client,
+	e.limiter, err = leaseway.Over(ctx, e.client, append(config.shedding(),
 		leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline),
 		leaseway.WithLogger(e.log), leaseway.WithStateDir(config.stateDir()),
-		leaseway.WithIncarnation(remote.Holder), leaseway.WithLateRules(),
-		leaseway.WithSwitches(config.switches()))
+		leaseway.WithIncarnation(remote.Holder), leaseway.WithLateRules())...)
 
 	return err
 }

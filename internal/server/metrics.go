@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,10 +25,15 @@ type scrape struct {
 type label struct{ name, value string }
 
 func (s *scrape) counter(name, help string, value int64, labels ...label) {
-	s.send(sample{prometheus.CounterValue, name, help, value, labels})
+	s.send(sample{prometheus.CounterValue, name, help, float64(value), labels})
 }
 
 func (s *scrape) gauge(name, help string, value int64, labels ...label) {
+	s.send(sample{prometheus.GaugeValue, name, help, float64(value), labels})
+}
+
+// share is a gauge that is no whole number.
+func (s *scrape) share(name, help string, value float64, labels ...label) {
 	s.send(sample{prometheus.GaugeValue, name, help, value, labels})
 }
 
@@ -35,7 +41,7 @@ func (s *scrape) gauge(name, help string, value int64, labels ...label) {
 type sample struct {
 	kind       prometheus.ValueType
 	name, help string
-	value      int64
+	value      float64
 	labels     []label
 }
 
@@ -47,7 +53,7 @@ func (s *scrape) send(of sample) {
 
 	desc := prometheus.NewDesc("leaseway_"+of.name, of.help, names, nil)
 
-	metric, err := prometheus.NewConstMetric(desc, of.kind, float64(of.value), values...)
+	metric, err := prometheus.NewConstMetric(desc, of.kind, of.value, values...)
 	if err != nil {
 		metric = prometheus.NewInvalidMetric(desc, err)
 	}
@@ -88,6 +94,10 @@ func limiterCounts(limiter *leaseway.Limiter) source {
 
 		for i := range stats.Rules {
 			decisions(s, &stats.Rules[i])
+		}
+
+		for i := range stats.Shedders {
+			shedding(s, &stats.Shedders[i])
 		}
 
 		s.gauge("leases", "Leases that this process holds.", stats.Leases)
@@ -139,6 +149,37 @@ func decisions(s *scrape, r *leaseway.RuleStats) {
 
 		if n := r.Allowed[origin] + r.Denied[origin]; n > 0 && from.Degraded() {
 			s.counter("degraded_decisions_total", degraded, n, id, source)
+		}
+	}
+}
+
+// shedding is what one shedder refused, and why it does.
+func shedding(s *scrape, d *leaseway.ShedderStats) {
+	const (
+		refused = "Requests refused by a shedder; in shadow mode, that would have been."
+		level   = "How much is shed: 1 is all tests, 2 reads too, 3 writes too."
+		share   = "How busy this process is by one signal: 1 is as much as it can bear. Left out while it is not known."
+		stale   = "1 while a shedder lets everything pass because the load is not known."
+	)
+
+	who := label{"shedder", d.Limiter.String()}
+
+	for class := rule.ClassTest; class < rule.ClassCritical; class++ {
+		what := label{"class", class.String()}
+		s.counter("shed_total", refused, d.Refused[class], who, what, label{"mode", rule.Enforce.String()})
+		s.counter("shed_total", refused, d.Shadowed[class], who, what, label{"mode", rule.Shadow.String()})
+	}
+
+	if d.Limiter == rule.LimiterWorker {
+		s.share("shed_level", level, d.Level, who)
+		s.gauge("shed_stale", stale, flag(d.Stale), who)
+	}
+
+	s.gauge("shed_switched_off", "1 while a kill switch has a shedder decide nothing.", flag(d.Off), who)
+
+	for _, l := range d.Loads {
+		if !math.IsNaN(l.Value) {
+			s.share("load_ratio", share, l.Value, label{"signal", l.Signal})
 		}
 	}
 }

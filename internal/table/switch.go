@@ -63,5 +63,8 @@ func until(s rule.Switch) int64 {
 // those that have ended included.
 func (t *Table) Switches() *rule.Switches { return &t.running.Load().switches }
 
+// Now returns the time on the table's clock, µs.
+func (t *Table) Now() int64 { return t.clock.Now() }
+
 // Wall returns the time of day, µs since the Unix epoch.
 func (t *Table) Wall() int64 { return t.clock.Wall() }

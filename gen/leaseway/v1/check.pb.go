@@ -398,7 +398,8 @@ type Decision struct {
 	// Whether the request may pass.
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// Why not: over_limit, too_many_in_flight, cost_exceeds_limit, blocked,
-	// missing_key, unavailable, delayed or invalid. Empty when it is within every rule that matched.
+	// missing_key, unavailable, delayed, shed_worker, shed_fleet or invalid. Empty
+	// when it is within every rule that matched.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Id of the rule that the answer speaks of; empty when none matched.
 	Rule string `protobuf:"bytes,3,opt,name=rule,proto3" json:"rule,omitempty"`

@@ -1,0 +1,204 @@
+package shed
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const second = 1_000_000
+
+func usual() Config {
+	return Config{High: 0.9, Low: 0.75, Rise: 2 * second, Fall: 10 * second, Stale: 5 * second}
+}
+
+func TestTheLevelIsAlwaysALevel(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var w Worker
+
+		now := int64(0)
+
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			now += rapid.Int64Range(-2*second, 20*second).Draw(t, "passed") // a clock may step back
+			before := w.Level()
+			w.Step(now, usual(), rapid.SampledFrom([]float64{math.NaN(), 0, 0.5, 0.75, 0.8, 0.9, 1, 5, math.Inf(1)}).Draw(t, "load"))
+
+			s := w.Level()
+			if !(s >= 0 && s <= Classes) {
+				t.Fatalf("the level is %v", s)
+			}
+
+			if w.Stale() && s != 0 {
+				t.Fatalf("something is shed without a load: %v", s)
+			}
+
+			if s-before > 5.0/2+1e-9 {
+				t.Fatalf("the level rose from %v to %v in one step", before, s)
+			}
+		}
+	})
+}
+
+// A higher class is never dropped more than a lower one, and critical requests never.
+func TestClassesAreDroppedInOrder(t *testing.T) {
+	t.Parallel()
+
+	for level := 0.0; level <= Classes; level += 0.01 {
+		for class := range Classes {
+			if Chance(level, class) < Chance(level, class+1) {
+				t.Errorf("at %v class %d is dropped less than %d", level, class, class+1)
+			}
+
+			if class > 0 && Chance(level, class) > 0 && Chance(level, class-1) < 1 {
+				t.Errorf("at %v class %d is dropped before all of class %d are", level, class, class-1)
+			}
+		}
+
+		if Chance(level, Classes) != 0 {
+			t.Errorf("at %v critical requests are dropped", level)
+		}
+	}
+}
+
+// Callers that are hit at a level are hit at every higher one, and the others see nothing of it.
+func TestTheSameCallersAreHit(t *testing.T) {
+	t.Parallel()
+
+	for i := range 1000 {
+		place, hit := Place(fmt.Sprintf("caller-%d", i)), false
+
+		for level := 0.0; level <= 1; level += 0.05 {
+			drops := Drops(level, 0, place)
+			if hit && !drops {
+				t.Fatalf("caller %d is let through when more is shed", i)
+			}
+
+			hit = drops
+		}
+	}
+}
+
+func TestPlacesAreEvenAndStable(t *testing.T) {
+	t.Parallel()
+
+	// Processes of two releases must hit the same callers.
+	if got := Place("acme"); math.Abs(got-0.227137946854476) > 1e-12 {
+		t.Errorf("acme has the place %v", got)
+	}
+
+	for name, place := range map[string]func(i int) float64{
+		"callers": func(i int) float64 { return Place(fmt.Sprintf("key-%d", i)) },
+		"unknown": func(i int) float64 { return Spread(uint64(i)) },
+	} {
+		const n, parts = 100_000, 20
+
+		var counts [parts]int
+		for i := range n {
+			counts[int(place(i)*parts)]++
+		}
+
+		for _, c := range counts {
+			if c < n/parts*9/10 || c > n/parts*11/10 {
+				t.Errorf("%s: %v", name, counts)
+
+				break
+			}
+		}
+	}
+}
+
+// Of ten requests in a row whose callers are unknown, about as many are dropped as the level says.
+func TestUnknownCallersAreSpreadEvenly(t *testing.T) {
+	t.Parallel()
+
+	for from := range uint64(1000) {
+		dropped := 0
+
+		for i := range uint64(10) {
+			if Drops(0.5, 0, Spread(from+i)) {
+				dropped++
+			}
+		}
+
+		if dropped < 4 || dropped > 6 {
+			t.Fatalf("%d of the 10 from %d on are dropped, want 4 to 6", dropped, from)
+		}
+	}
+}
+
+func TestWaitIsUntilTheRequestPasses(t *testing.T) {
+	t.Parallel()
+
+	c := usual()
+	w := Worker{level: 2.5, began: true}
+	wait := Wait(w.Level(), 1, 0.25, c)
+
+	if want := int64(12.5 * second); wait != want {
+		t.Fatalf("the wait is %d µs, want %d", wait, want)
+	}
+
+	for now := int64(second); now <= wait+second; now += second {
+		w.Step(now, c, 0)
+	}
+
+	if Drops(w.Level(), 1, 0.25) {
+		t.Errorf("it is still dropped at %v after the wait", w.Level())
+	}
+}
+
+// The process and its shedder, in a closed loop: what is shed takes load away.
+// The load settles between the thresholds, and the level with it; when the
+// overload is over, everybody is back.
+func TestALoopSettles(t *testing.T) {
+	t.Parallel()
+
+	for name, mix := range map[string][Classes + 1]float64{
+		"a bit of all": {0.2, 0.4, 0.3, 0.1},
+		"reads":        {0, 0.95, 0.05, 0},
+		"tests":        {1, 0, 0, 0},
+		"writes":       {0, 0.1, 0.9, 0},
+		"half of it":   {0.5, 0, 0, 0.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			var w Worker
+
+			c := usual()
+			low, high := math.Inf(1), math.Inf(-1)
+
+			for i := int64(1); i <= 3000; i++ { // steps of 100 ms, of which 2000 are overloaded
+				offered := 1.4
+				if i > 2000 {
+					offered = 0.5
+				}
+
+				load := 0.0
+				for class, share := range mix {
+					load += offered * share * (1 - Chance(w.Level(), class))
+				}
+
+				w.Step(i*second/10, c, min(load, 1))
+
+				if i > 1000 && i <= 2000 {
+					low, high = min(low, w.Level()), max(high, w.Level())
+
+					if load > c.High+0.02 || load < c.Low-0.02 {
+						t.Fatalf("at step %d the load is %.2f at level %.2f", i, load, w.Level())
+					}
+				}
+			}
+
+			if high-low > 0.01 {
+				t.Errorf("the level goes from %.3f to %.3f and back", low, high)
+			}
+
+			if w.Level() != 0 {
+				t.Errorf("the level is %.2f after the overload", w.Level())
+			}
+		})
+	}
+}

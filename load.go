@@ -1,0 +1,23 @@
+package leaseway
+
+import "time"
+
+// Load is how busy a process is by one signal.
+type Load struct {
+	Signal string  // workers, inFlight, queueWait, cpu, or the name of a WithSignal
+	Value  float64 // a share of 1; NaN when it is not known
+}
+
+// Measures reports whether Begin and End are of use: the process has said how
+// many workers it has, or the rules in force shed by requests in flight or by
+// their wait. Package leasewayhttp calls all three.
+func (l *Limiter) Measures() bool { return l.shedder.measures.Load() }
+
+// Begin notes that a worker of this process begins with a request, which waited
+// for it for so long; 0 if that is not known. End must follow.
+func (l *Limiter) Begin(waited time.Duration) {
+	l.shedder.meter.Begin(l.table.Now(), waited.Microseconds())
+}
+
+// End notes that the worker is done with a request that Begin was called for.
+func (l *Limiter) End() { l.shedder.meter.End(l.table.Now()) }
