@@ -18,7 +18,7 @@ func (m *Middleware) expose(h, request http.Header) {
 	if first(h, allowOrigin) == "" && !m.allowOrigin(h, origin) {
 		return
 	}
-	h.Add(exposed, "Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset")
+	h.Add(exposed, "Retry-After, Leaseway-Reason, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset")
 }
 
 // allowOrigin allows an origin that the option names, and reports whether it does.

@@ -19,6 +19,8 @@ const (
 	fieldRateLimit  = "Ratelimit"
 	fieldRetryAfter = "Retry-After"
 	fieldClass      = "Leaseway-Class" // of a request
+	fieldReason     = "Leaseway-Reason"
+	fieldLink       = "Link"
 )
 
 // fields are the values of one response, and the text that they are cut from, in one piece of memory: the response's own,

@@ -39,6 +39,7 @@ type config struct {
 	attributes func(r *http.Request, req *leaseway.Request)
 	denied     func(w http.ResponseWriter, r *http.Request, d leaseway.Decision)
 	noJitter   bool
+	docs       string
 	origins    []string
 	logger     *slog.Logger
 }
@@ -93,6 +94,19 @@ func WithAttributes(change func(r *http.Request, req *leaseway.Request)) Option 
 // the body. Retry-After and the rate-limit fields are set by then. The default answers with a problem document (RFC 9457).
 func WithDenied(write func(w http.ResponseWriter, r *http.Request, d leaseway.Decision)) Option {
 	return optionFunc(func(c *config) { c.denied = write })
+}
+
+// WithDocs links refusals to url, where the operator says what the limits of this API are: in the field Link, as help, and
+// in the problem document as docs. The default links nothing.
+func WithDocs(url string) Option {
+	// What could end the field, or the address in it, is no part of a URL.
+	url = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' || r == '<' || r == '>' || r == '"' {
+			return -1
+		}
+		return r
+	}, url)
+	return optionFunc(func(c *config) { c.docs = url })
 }
 
 // WithoutJitter sends the exact Retry-After. The default adds up to a tenth, and at most 30 s, so that callers who were

@@ -21,7 +21,8 @@ const (
 type refusal struct {
 	decision      leaseway.Decision
 	retryAfterSec int64
-	monthly       bool // the window is a month of the calendar, whose length in the decision is nominal
+	monthly       bool   // the window is a month of the calendar, whose length in the decision is nominal
+	docs          string // what the operator has written about limits; "" for nothing
 }
 
 // StatusCode is the status of the answer to a refused request: 429 for the caller's budget, 503 for the system's state,
@@ -67,6 +68,10 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 	if f.retryAfterSec > 0 {
 		h[fieldRetryAfter] = []string{strconv.FormatInt(f.retryAfterSec, 10)}
 	}
+	h[fieldReason] = []string{string(f.decision.Reason)}
+	if m.config.docs != "" {
+		h.Add(fieldLink, "<"+m.config.docs+`>; rel="help"`)
+	}
 	m.expose(h, r.Header)
 	if m.config.denied != nil {
 		m.config.denied(w, r, f.decision)
@@ -78,7 +83,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 		return
 	}
 	// A problem always marshals, and a client that went away needs no body.
-	f.monthly = m.isMonthly(f.decision.Rule)
+	f.monthly, f.docs = m.isMonthly(f.decision.Rule), m.config.docs
 	if body, err := json.Marshal(f.problem()); err == nil {
 		_, _ = w.Write(body)
 	}
@@ -102,6 +107,7 @@ type problem struct {
 	Detail           string          `json:"detail"`
 	Reason           leaseway.Reason `json:"reason"`
 	Rule             string          `json:"rule,omitempty"`
+	Docs             string          `json:"docs,omitempty"`
 	Limit            *int64          `json:"limit,omitempty"`
 	Remaining        *int64          `json:"remaining,omitempty"`
 	RetryAfterSec    int64           `json:"retryAfterSec,omitempty"`
@@ -119,7 +125,7 @@ func (f *refusal) problem() problem {
 	d := &f.decision
 	p := problem{
 		Type: typeBlank, Title: http.StatusText(StatusCode(*d)), Status: StatusCode(*d), Detail: f.detail(),
-		Reason: d.Reason, Rule: d.Rule, RetryAfterSec: f.retryAfterSec,
+		Reason: d.Reason, Rule: d.Rule, Docs: f.docs, RetryAfterSec: f.retryAfterSec,
 	}
 	switch d.Reason {
 	case leaseway.ReasonOverLimit:

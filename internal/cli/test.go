@@ -31,15 +31,18 @@ A case file has rules (or names a file of them) and tests:
         - {at: 1s, send: 90, every: 1s, apikey: k, path: /v1/a, holder: 2, expect: {allowed: 90, denied: 0}, tolerance: 1}
         - {at: 95s, apikey: k, path: /v1/a, expect: {rule: per-key, limit: 100, remaining: 99, retryAfter: 0}}
         - {at: 96s, apply: {id: per-key, limit: 5, window: 1m}}       # save a rule everywhere; remove: per-key takes it away
+        - {at: 97s, switches: {all: off}}                             # or classes, or shedders: say anew what stands beside the rules
+        - {at: 98s, load: 95%}                                        # how busy all servers are; unknown when nobody tells
 
 A step sends one request, or as many as send says, the first at its time and the others every so often. Requests have user,
-ip, apikey, method, path, host, headers, descriptors and cost; a cost of 0 only looks. Steps are played in order of their
-times, and those of one time in the order of the file; a step that takes long does not hold up the next. A server
-decides one request after the other: while one waits for the coordinator the next ones wait too.
+ip, apikey, method, path, host, headers, descriptors, class and cost; a cost of 0 only looks. Steps are played in order of
+their times, and those of one time in the order of the file; a step that takes long does not hold up the next. A server
+decides one request after the other: while one waits for the coordinator the next ones wait too. What a rule document has
+beside its rules (identity, headers, classes, shedders, switches) may stand beside them here as well.
 
 In expect, allowed and denied count the requests of the step, give or take tolerance (with letters: as many may differ). The
-rest is about the last one's answer: rule, limit, remaining, reason, shadowDenied, retryAfter and reset in seconds, rounded
-up, before jitter, and delay, the time for which a leaky bucket holds the request.
+rest is about the last one's answer: rule, limit, remaining, reason, class, shadowDenied, shadowShed, retryAfter and reset in
+seconds, rounded up, before jitter, and delay, the time for which a leaky bucket holds the request.
 
 The exit status is 0 if everything is as expected, 1 if not, and 2 if a file is wrong.`
 
