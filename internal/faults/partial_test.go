@@ -42,9 +42,8 @@ func TestStoreUnreachable(t *testing.T) {
 	closed.sees(t, leaseway.OriginClosed, 1_000)
 	good.sees(t, leaseway.OriginLease, 100)
 
-	if !well(fleet) {
-		t.Error("one node's keys made an outage of all")
-	}
+	// A late call, which a busy machine brings about, makes an outage of all that passes; one node must not.
+	eventually(t, "all but the node is well", func() bool { return well(fleet) })
 
 	empty := "none of these"
 	w.store.broken.Store(&empty)

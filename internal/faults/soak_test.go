@@ -24,6 +24,7 @@ var soak = flag.Duration("soak", 0, "how long TestSoak runs; it is skipped at 0"
 const (
 	soakKeys  = 1_000_000 // that come and go, again and again
 	soakEvery = 10 * time.Second
+	soakLooks = 20 // for one line: what counts is the least of them, since calls come and go
 	soakWork  = 64 // goroutines
 	soakVisit = 3  // requests of a key while it is there
 )
@@ -52,16 +53,20 @@ func TestSoak(t *testing.T) {
 
 	t.Cleanup(client.CloseIdleConnections)
 
-	began, line := time.Now(), time.NewTicker(min(soakEvery, *soak/12))
-	defer line.Stop()
+	began, look := time.Now(), time.NewTicker(min(soakEvery, *soak/12)/soakLooks)
+	defer look.Stop()
 
-	var samples []sample
+	var samples, looks []sample
 
 	for time.Since(began) < *soak {
-		<-line.C
+		<-look.C
 
-		s := sample{holder: ourselves(), server: scrape(t, client, c.http)}
-		samples = append(samples, s)
+		if looks = append(looks, sample{holder: ourselves(), server: scrape(t, client, c.http)}); len(looks) < soakLooks {
+			continue
+		}
+
+		s := sample{least(looks, sample.ofHolder), least(looks, sample.ofServer)}
+		samples, looks = append(samples, s), looks[:0]
 
 		stats := l.Stats()
 		fmt.Fprintf(os.Stderr, "%4.0f s: %d keys came, %d are known; holder: %s; server: %s; %d calls, %d failed\n", time.Since(began).Seconds(),
@@ -74,8 +79,8 @@ func TestSoak(t *testing.T) {
 		t.Errorf("only %d keys came: give it more time", n)
 	}
 
-	flat(t, "holder", samples, func(s sample) footprint { return s.holder })
-	flat(t, "server", samples, func(s sample) footprint { return s.server })
+	flat(t, "holder", samples, sample.ofHolder)
+	flat(t, "server", samples, sample.ofServer)
 }
 
 // footprint is what one process holds.
@@ -89,6 +94,9 @@ func (p footprint) String() string {
 }
 
 type sample struct{ holder, server footprint }
+
+func (s sample) ofHolder() footprint { return s.holder }
+func (s sample) ofServer() footprint { return s.server }
 
 // flat fails if a process holds more in the last quarter than in the second, when everything is warm.
 func flat(t *testing.T, name string, samples []sample, of func(sample) footprint) {
