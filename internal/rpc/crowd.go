@@ -35,5 +35,5 @@ func (c *crowd) pauses() pauses {
 type pauses struct{ first, longest time.Duration }
 
 func (c *crowd) spread(least, each time.Duration) time.Duration {
-	return max(least, min(maxSpread, time.Duration(c.live.Load())*each))
+	return max(least, min(maxSpread, time.Duration(min(c.live.Load(), int64(maxSpread/each)+1))*each))
 }

@@ -3,7 +3,9 @@ package table_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -156,6 +158,75 @@ func TestASlowSourceCostsTheDeadlineOnce(t *testing.T) {
 
 	stop()
 	work.Wait()
+}
+
+// distant is a source that fails at first, and then takes its time.
+type distant struct {
+	table.Source
+
+	failed atomic.Bool
+	takes  time.Duration
+}
+
+func (d *distant) Acquire(ctx context.Context, b *ledger.Batch) (*ledger.Answers, error) {
+	if !d.failed.Swap(true) {
+		return nil, errDown
+	}
+
+	timer := time.NewTimer(d.takes)
+	defer timer.Stop()
+
+	select {
+	case <-timer.C:
+		return d.Source.Acquire(ctx, b)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// In an outage nobody waits for the ask that looks for its end, so an answer that takes longer than a request's
+// deadline ends it all the same.
+func TestASlowAnswerEndsAnOutage(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: r, keyBy: user, limit: 1000, window: 1s, onUnavailable: allow}]")
+
+	synctest.Test(t, func(t *testing.T) {
+		tb := table.New(&distant{Source: r.coord, takes: 300 * time.Millisecond}, table.Config{})
+		ctx, stop := context.WithCancel(t.Context())
+
+		var work sync.WaitGroup
+
+		work.Go(func() { tb.Run(ctx) })
+
+		if err := tb.SetRules(r.book.Current()); err != nil {
+			t.Fatal(err)
+		}
+
+		pause := time.NewTicker(10 * time.Millisecond)
+		defer pause.Stop()
+
+		var out table.Outcome
+
+		tb.Rule("r").Take(ctx, "k", 1, &out)
+
+		if !tb.Down() {
+			t.Error("a call that failed made no outage")
+		}
+
+		began := time.Now()
+		for tb.Down() && time.Since(began) < 5*time.Second {
+			<-pause.C
+			tb.Rule("r").Take(ctx, "k", 1, &out)
+		}
+
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("after %v it is still an outage", took)
+		}
+
+		stop()
+		work.Wait()
+	})
 }
 
 // Many goroutines, two keys, a source that fails every other call: counts add up and nothing hangs.
