@@ -279,3 +279,35 @@ func TestCanceledWaitersLeaveNothing(t *testing.T) {
 		t.Errorf("at the end %+v, and %d were in flight at a time; want none, and 3", s, most.Load())
 	}
 }
+
+// What an admission and its end cost when a slot is idle here.
+func BenchmarkSlot(b *testing.B) {
+	l := embedded(b, "rules: [{id: r, keyBy: user, algorithm: concurrency, limit: 1000000}]")
+	r, err := l.Rule("r")
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	b.Run("Take and Done", func(b *testing.B) {
+		b.ReportAllocs()
+
+		for b.Loop() {
+			l.Done(r.Take("u"))
+		}
+	})
+	b.Run("Decide and Done", func(b *testing.B) {
+		b.ReportAllocs()
+
+		for b.Loop() {
+			l.Done(l.Decide(b.Context(), leaseway.Request{User: "u"}))
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				l.Done(r.Take("u"))
+			}
+		})
+	})
+}

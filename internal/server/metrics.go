@@ -24,6 +24,9 @@ type scrape struct {
 // label is one label of a series.
 type label struct{ name, value string }
 
+// ofRule labels a series with the rule that it is of.
+func ofRule(id string) label { return label{"rule", id} }
+
 func (s *scrape) counter(name, help string, value int64, labels ...label) {
 	s.send(sample{prometheus.CounterValue, name, help, float64(value), labels})
 }
@@ -100,6 +103,10 @@ func limiterCounts(limiter *leaseway.Limiter) source {
 			shedding(s, &stats.Shedders[i])
 		}
 
+		for i := range stats.Slots {
+			inFlight(s, &stats.Slots[i])
+		}
+
 		s.gauge("leases", "Leases that this process holds.", stats.Leases)
 		s.gauge("keys", "Keys that this process knows something about.", stats.Keys)
 		s.counter("switched_off_all_requests_total", "Requests that passed while everything was switched off.", stats.Passed)
@@ -125,8 +132,8 @@ func decisions(s *scrape, r *leaseway.RuleStats) {
 	}
 
 	if !r.Test && (r.Off || r.Passed > 0) {
-		s.gauge("switched_off", "1 while a kill switch has a rule decide nothing.", flag(r.Off), label{"rule", r.ID})
-		s.counter("switched_off_requests_total", "Requests in scope of a rule while it was switched off.", r.Passed, label{"rule", r.ID})
+		s.gauge("switched_off", "1 while a kill switch has a rule decide nothing.", flag(r.Off), ofRule(r.ID))
+		s.counter("switched_off_requests_total", "Requests in scope of a rule while it was switched off.", r.Passed, ofRule(r.ID))
 	}
 
 	if r.Mode == rule.Off {
@@ -135,7 +142,7 @@ func decisions(s *scrape, r *leaseway.RuleStats) {
 
 	for origin := range r.Allowed {
 		from := leaseway.Origin(origin)
-		id, source := label{"rule", r.ID}, label{"source", from.String()}
+		id, source := ofRule(r.ID), label{"source", from.String()}
 
 		for _, count := range [...]struct {
 			outcome string
