@@ -60,7 +60,7 @@ func trafficAttacks() []Load {
 			}},
 		{Name: "hop", About: "3 times the limit, all of it to one server, another each 50 ms", Lasts: 10 * sec, Holders: 20,
 			Rules: thousand(), demand: demand{times: 3, hot: 1, hops: 50 * ms}},
-		{Name: "cold-start", About: "10,000 keys at once, each at 10 times its 10 a second", Lasts: 200 * ms, Holders: 20,
+		{Name: "cold-start", About: "10,000 keys at once, each at 10 times its 10 a second", Lasts: 200 * ms, Holders: 10,
 			Rules: []string{"limit: 10, window: 1s"}, demand: demand{times: 10, keys: 10_000}, bars: bars{admitted: 0.98}},
 		{Name: "window-turn", About: "a flood from 50 ms before each window's turn until 50 ms after it", Lasts: 10 * sec, Holders: 20,
 			Rules: thousand(), demand: demand{times: 0.2}, acts: []act{{at: 950 * ms, every: sec, do: flood(200, 100*ms)}},
