@@ -35,15 +35,19 @@ func hoarders() []Load {
 		hoard("hoard", "3 of 4 servers are cut off with their leases; then all spend what they can",
 			act{at: 2100 * ms, every: 6 * sec, do: flood(4000, 2*sec)}),
 		hoard("hoard-late", "as hoard, but all wait until about the end of the leases, each time later", sweep(0, flood(1500, 10*ms))...),
-		hoard("hoard-last", "as hoard, but those that are cut off spend what they hold unheard, and the other asks a little later",
-			append(sweep(0, floodOf(1500, 5*ms, isCut)), sweep(80*ms, floodOf(5000, 5*ms, isFree))...)...),
+		hoard("hoard-crash", "as hoard, but those that are cut off spend what they hold unheard and crash; the other asks a little later",
+			slices.Concat(sweep(0, floodOf(1500, 5*ms, isCut)), sweep(10*ms, killCut(500*ms)),
+				sweep(80*ms, floodOf(5000, 5*ms, isFree)))...),
 	}
 }
 
 // sweep has something happen once in each cycle of 6 s, first 2.6 s and more after it begins, and each time 50 ms later.
 func sweep(more time.Duration, do func(f *fleet)) (acts []act) {
-	for i := range time.Duration(10) {
-		acts = append(acts, act{at: 2600*ms + more + i*(6*sec+50*ms), do: do})
+	at := 2600*ms + more
+
+	for range 10 {
+		acts = append(acts, act{at: at, do: do})
+		at += 6*sec + 50*ms
 	}
 
 	return acts
