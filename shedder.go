@@ -24,7 +24,8 @@ type shedder struct {
 	meter   load.Meter
 	cpu     *load.CPU // nil: not measured
 	signals []signal
-	told    atomic.Uint64 // of a Stepped: the load as bits of a float64
+	tells   atomic.Bool   // of a Stepped: it is told a load
+	told    atomic.Uint64 // which one, as bits of a float64
 
 	level    atomic.Uint64 // S as bits of a float64; 0 while nothing is shed
 	stepped  atomic.Int64  // when, µs on the table's clock
@@ -35,6 +36,7 @@ type shedder struct {
 	seen     atomic.Pointer[sight]
 
 	worker shed.Worker // of the goroutine that samples alone
+	said   bool        // that there is no signal; likewise
 }
 
 // classes is how many classes there are, ClassUnset included.
@@ -65,7 +67,6 @@ const (
 
 func newShedder(t *table.Table, o *options) *shedder {
 	s := &shedder{table: t, logger: o.logger, workers: o.workers}
-	s.told.Store(math.Float64bits(math.NaN()))
 	s.measures.Store(o.workers > 0)
 
 	if o.cpu {
@@ -116,8 +117,14 @@ func (s *shedder) sample(ctx context.Context, now int64, c *rule.WorkerShedder) 
 
 	s.measures.Store(s.workers > 0 || c.InFlight > 0 || c.QueueWait > 0)
 
-	was := s.worker.Stale()
 	loads := s.loads(ctx, now, c)
+	if len(loads) == 0 {
+		s.deaf()
+
+		return
+	}
+
+	was := s.worker.Stale()
 	s.worker.Step(now, shedConfig(c), highest(loads))
 	s.level.Store(math.Float64bits(s.worker.Level()))
 	s.stepped.Store(now)
@@ -125,11 +132,24 @@ func (s *shedder) sample(ctx context.Context, now int64, c *rule.WorkerShedder) 
 
 	switch is := s.worker.Stale(); {
 	case is && !was:
-		s.logger.Warn("the load of this process is not known: the worker shedder lets everything pass until it is; " +
-			"WithWorkers, WithCPU or WithSignal tell it")
+		s.logger.Warn("the load of this process is not known any more: the worker shedder lets everything pass until it is")
 	case was && !is:
 		s.logger.Info("the load of this process is known again")
 	}
+}
+
+// deaf is a process without any signal. It is said once: not all that follow the
+// rules of an API serve it, such as its coordinators.
+func (s *shedder) deaf() {
+	if s.seen.Swap(nil) != nil || !s.said {
+		s.said = true
+
+		s.logger.Info("the rules have a worker shedder, which sheds nothing in this process: " +
+			"WithWorkers, WithCPU or WithSignal would tell it the load")
+	}
+
+	s.worker = shed.Worker{}
+	s.level.Store(0)
 }
 
 // loads are those of every signal that the process has, as shares of 1.
@@ -152,8 +172,8 @@ func (s *shedder) loads(ctx context.Context, now int64, c *rule.WorkerShedder) (
 		loads = append(loads, Load{"cpu", s.cpu.Read(now)})
 	}
 
-	if told := math.Float64frombits(s.told.Load()); !math.IsNaN(told) {
-		loads = append(loads, Load{"told", told})
+	if s.tells.Load() {
+		loads = append(loads, Load{"told", math.Float64frombits(s.told.Load())})
 	}
 
 	if len(s.signals) == 0 {

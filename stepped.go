@@ -47,6 +47,7 @@ func (s *Stepped) Advance(now int64) { s.table.Advance(now) }
 func (s *Stepped) SetLoad(share float64) {
 	s.measure()
 	s.shedder.told.Store(math.Float64bits(share))
+	s.shedder.tells.Store(true)
 	s.measure()
 }
 

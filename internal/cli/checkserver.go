@@ -34,6 +34,31 @@ const (
 
 // ask asks the server's check door.
 func (s *checkServer) ask(ctx context.Context, q *question) (*check.Explained, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+
+	text, err := s.call(ctx, http.MethodPost, "/v1/check", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+
+	answer := &check.Explained{}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return nil, fmt.Errorf("the server's answer is not that of a check (is a Leaseway server at that URL?): %w", err)
+	}
+
+	return answer, nil
+}
+
+// get reads what the server has at path.
+func (s *checkServer) get(ctx context.Context, path string) ([]byte, error) {
+	return s.call(ctx, http.MethodGet, path, http.NoBody)
+}
+
+// call makes one call to the server, and returns its answer if that has status 200.
+func (s *checkServer) call(ctx context.Context, method, path string, body io.Reader) ([]byte, error) {
 	address, err := s.address()
 	if err != nil {
 		return nil, err
@@ -45,17 +70,14 @@ func (s *checkServer) ask(ctx context.Context, q *question) (*check.Explained, e
 	}
 	defer client.CloseIdleConnections()
 
-	body, err := json.Marshal(q)
+	req, err := http.NewRequestWithContext(ctx, method, address.JoinPath(path).String(), body)
 	if err != nil {
 		return nil, err
 	}
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address.JoinPath("/v1/check").String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
 	}
-
-	req.Header.Set("Content-Type", "application/json")
 
 	if s.tokenFile != "" {
 		token, err := firstToken(s.tokenFile)
@@ -134,7 +156,7 @@ func (s *checkServer) client() (*http.Client, error) {
 }
 
 // readAnswer reads an answer, or the problem that the server has with the question.
-func readAnswer(resp *http.Response) (*check.Explained, error) {
+func readAnswer(resp *http.Response) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 
 	switch {
@@ -155,12 +177,7 @@ func readAnswer(resp *http.Response) (*check.Explained, error) {
 		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, problem.Detail)
 	}
 
-	answer := &check.Explained{}
-	if err := json.Unmarshal(text, answer); err != nil {
-		return nil, fmt.Errorf("the server's answer is not that of a check (is a Leaseway server at that URL?): %w", err)
-	}
-
-	return answer, nil
+	return text, nil
 }
 
 // firstToken reads the first token of a file as servers have it: one a line, with # comments.

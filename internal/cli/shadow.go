@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+)
+
+const shadowHelp = `Say what rules and shedders in shadow mode would have refused, by the counts of a running server since its start.
+
+A rule or shedder in shadow mode decides and counts like any other, and refuses nothing. Before it is enforced, see here how
+often it would have refused. Every server counts its own requests: ask each, or add up leaseway_decisions_total and
+leaseway_shed_total over all of them where the metrics are collected. To enforce keeps the counts and the budgets.`
+
+func newShadow() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "shadow",
+		Short: "Say what shadow mode would have refused",
+		Args:  noArguments,
+		RunE:  run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() }),
+	}
+
+	var (
+		server checkServer
+		output string
+	)
+
+	report := &cobra.Command{
+		Use:     "report --server URL",
+		Short:   "Say what shadow mode would have refused",
+		Long:    shadowHelp,
+		Example: "  leaseway shadow report --server http://127.0.0.1:8080",
+		Args:    noArguments,
+		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			asJSON, err := jsonOutput(output)
+			if err != nil {
+				return err
+			}
+
+			if server.url == "" {
+				return fmt.Errorf("%s needs --server URL (see %[1]s --help)", cmd.CommandPath())
+			}
+
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+
+			return reportShadows(ctx, cmd.OutOrStdout(), &server, asJSON)
+		}),
+	}
+
+	flags := report.Flags()
+	flags.StringVar(&server.url, "server", "", "ask the server at this `URL`, such as https://limits.example:8080")
+	flags.StringVar(&server.tokenFile, "token-file", "", "`file` with the token that the server asks for")
+	flags.StringVar(&server.ca, "ca", "", "`file` with the certificates that vouch for the server")
+	flags.StringVarP(&output, "output", "o", outputText, "`form` of the answer: text or json")
+	flags.SortFlags = false
+
+	cmd.AddCommand(report)
+
+	return cmd
+}
+
+// shadow is what one rule, or one shedder about one class, would have done.
+type shadow struct {
+	Rule    string `json:"rule,omitempty"`
+	Shedder string `json:"shedder,omitempty"`
+	Class   string `json:"class,omitempty"`
+	Refused int64  `json:"refused"`
+	Allowed *int64 `json:"allowed,omitempty"` // of a rule: a shedder does not count what it lets pass
+}
+
+func reportShadows(ctx context.Context, w io.Writer, server *checkServer, asJSON bool) error {
+	text, err := server.get(ctx, "/metrics")
+	if err != nil {
+		return err
+	}
+
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+
+	families, err := parser.TextToMetricFamilies(strings.NewReader(string(text)))
+	if err != nil {
+		return fmt.Errorf("the server's /metrics cannot be read (is a Leaseway server at that URL?): %w", err)
+	}
+
+	shadows := append(shadowRules(families["leaseway_decisions_total"]), shadowShedders(families["leaseway_shed_total"])...)
+
+	if asJSON {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+
+		return encoder.Encode(map[string][]shadow{"shadows": shadows})
+	}
+
+	return writeShadows(w, shadows)
+}
+
+// shadowRules adds up the decisions of each rule in shadow mode.
+func shadowRules(family *dto.MetricFamily) []shadow {
+	byRule := map[string]*shadow{}
+
+	for _, metric := range family.GetMetric() {
+		labels := labelsOf(metric)
+		if labels["mode"] != "shadow" {
+			continue
+		}
+
+		s := byRule[labels["rule"]]
+		if s == nil {
+			s = &shadow{Rule: labels["rule"], Allowed: new(int64)}
+			byRule[s.Rule] = s
+		}
+
+		if n := int64(metric.GetCounter().GetValue()); labels["outcome"] == "allowed" {
+			*s.Allowed += n
+		} else {
+			s.Refused += n
+		}
+	}
+
+	shadows := make([]shadow, 0, len(byRule))
+	for _, s := range byRule {
+		shadows = append(shadows, *s)
+	}
+
+	slices.SortFunc(shadows, func(a, b shadow) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), strings.Compare(a.Rule, b.Rule))
+	})
+
+	return shadows
+}
+
+// shadowShedders are what shedders would have refused, by class, where that is anything.
+func shadowShedders(family *dto.MetricFamily) []shadow {
+	var shadows []shadow
+
+	for _, metric := range family.GetMetric() {
+		labels := labelsOf(metric)
+		if n := int64(metric.GetCounter().GetValue()); labels["mode"] == "shadow" && n > 0 {
+			shadows = append(shadows, shadow{Shedder: labels["shedder"], Class: labels["class"], Refused: n})
+		}
+	}
+
+	return shadows
+}
+
+func labelsOf(metric *dto.Metric) map[string]string {
+	labels := make(map[string]string, len(metric.GetLabel()))
+	for _, pair := range metric.GetLabel() {
+		labels[pair.GetName()] = pair.GetValue()
+	}
+
+	return labels
+}
+
+func writeShadows(w io.Writer, shadows []shadow) error {
+	if len(shadows) == 0 {
+		_, err := fmt.Fprintln(w, "no rule is in shadow mode, and no shedder in shadow mode would have refused anything")
+
+		return err
+	}
+
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "IN SHADOW MODE\tWOULD HAVE REFUSED\tOF\tSHARE")
+
+	for _, s := range shadows {
+		if s.Allowed == nil {
+			fmt.Fprintf(table, "%s shedder, class %s\t%d\t-\t-\n", s.Shedder, s.Class, s.Refused)
+
+			continue
+		}
+
+		of, share := s.Refused+*s.Allowed, "-"
+		if of > 0 {
+			share = fmt.Sprintf("%.2f%%", 100*float64(s.Refused)/float64(of))
+		}
+
+		fmt.Fprintf(table, "rule %s\t%d\t%d\t%s\n", s.Rule, s.Refused, of, share)
+	}
+
+	return table.Flush()
+}
