@@ -221,7 +221,7 @@ func (l *Lease) settleDebt(now int64, a *ledger.Answer) {
 
 // scarce notes until when asking again is useless.
 func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
-	l.low.Store(min(l.demand.low(), a.Granted))
+	l.low.Store(min(l.demand.low(), max(1, l.balance.Load()/lowPart), a.Granted))
 	l.denyTill.Store(0)
 
 	if a.AskAgain <= 0 {

@@ -181,10 +181,11 @@ func (s *State) window() Window {
 }
 
 // askAgain says when holder i, that got less than it wanted, should come again.
-// A lone one comes when the next token does. Several wait longer once less than
-// a quarter of the capacity is there, because tokens collect meanwhile, up to a
-// quarter of it, and none is lost. In a window nothing collects: there they ask
-// until nothing is left, and then for what others give back.
+// A lone one comes when the next token does. Of several, one that has its fair
+// part just goes on. The others take turns once less than a quarter of the
+// capacity is there, because tokens collect meanwhile, and none is lost. In a
+// window nothing collects: there they ask until nothing is left, and then for
+// what others give back.
 func (s *State) askAgain(i int, others int64) int64 {
 	b := s.Terms.Bucket
 	avail := s.Avail()
@@ -195,8 +196,11 @@ func (s *State) askAgain(i int, others int64) int64 {
 		return next
 	}
 
-	collect := max(scarceFloor, b.Add(rate.Time{}, 1).Micros*scarcePerHolder*holders)
-	collect = min(b.Add(rate.Time{}, b.Burst).Micros/4, collect, scarceCeiling)
+	if s.Terms.Algorithm.Leases() && s.Leases[i].left() >= s.fair() {
+		return 0
+	}
+
+	collect := s.collect()
 
 	switch fixed := s.Terms.Algorithm == rate.FixedWindow; {
 	case avail > 0 && (fixed || avail >= b.Burst/4):
@@ -212,9 +216,18 @@ func (s *State) askAgain(i int, others int64) int64 {
 	}
 }
 
+// collect is for how long several holders wait until tokens have collected, µs:
+// ten for each, and no more than a quarter of the burst.
+func (s *State) collect() int64 {
+	b := s.Terms.Bucket
+	long := max(scarceFloor, b.Add(rate.Time{}, 1).Micros*scarcePerHolder*int64(len(s.Leases)))
+
+	return min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling)
+}
+
 // turn gives holder i its turn, about collect µs from now: the holders that wait
-// come one after the other at even distances, so that each finds the same, and
-// what collects between two turns is all that ever waits.
+// come one after the other at even distances, so that each finds the same. It
+// comes a little earlier if that closes a gap.
 func (s *State) turn(i int, collect int64) int64 {
 	var last int64
 
@@ -224,7 +237,13 @@ func (s *State) turn(i int, collect int64) int64 {
 		}
 	}
 
-	wait := max(collect, min(last+collect/int64(len(s.Leases))-s.Now, 2*collect))
+	wait := collect
+
+	if last > s.Now {
+		gap := collect / int64(len(s.Leases))
+		wait = max(collect-min(gap, collect/4), min(last+gap-s.Now, 2*collect))
+	}
+
 	s.Leases[i].Due = s.Now + wait
 
 	return wait

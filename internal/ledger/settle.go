@@ -127,21 +127,51 @@ func first(refused, cost int64) int64 {
 	return max(1, cost)
 }
 
-// share is how much of avail one holder may lease. Alone it may have all. With
+// share is how much of avail holder l may lease. Alone it may have all. With
 // others, each leaves a part for everybody and for one that comes new; once the
-// bucket is scarce it leaves nothing, since they take turns (askAgain) and tokens
-// collect until the next one's. In all, at most four fifths of the burst are
-// leased, so that takes always find something.
+// bucket is scarce nobody has more than a fair part, and then what its turn
+// brings. In all, at most four fifths of the burst are leased, so that takes
+// always find something.
 func (s *State) share(l *Lease, avail int64) int64 {
 	if !s.Terms.Algorithm.Leases() {
 		return 0
 	}
 
 	burst := s.Terms.Bucket.Burst
+	most := min(avail, burst*4/5-s.others-l.left())
 
-	if others := int64(len(s.Leases) - 1); others > 0 && avail >= burst/2 {
-		avail /= others + 2
+	switch others := int64(len(s.Leases) - 1); {
+	case others == 0:
+		return most
+	case avail >= burst/2:
+		return min(avail/(others+2), most)
+	case avail >= burst/4:
+		return min(s.fair()-l.left(), most)
+	default:
+		return min(s.fair()-l.left(), s.ofTurn(l, avail), most)
+	}
+}
+
+// fair is one holder's part of what may be leased in all.
+func (s *State) fair() int64 {
+	return max(1, s.Terms.Bucket.Burst*4/5/int64(len(s.Leases)))
+}
+
+// ofTurn is how much of avail holder l gets when others wait for their turns: a
+// quarter more than its part of what collects meanwhile, so that who comes late
+// has hardly more than who came early. Of many that wait, each leaves the more,
+// since chance has them come in bunches.
+func (s *State) ofTurn(l *Lease, avail int64) int64 {
+	waiting := int64(1)
+
+	for i := range s.Leases {
+		if o := &s.Leases[i]; o != l && o.Due > s.Now {
+			waiting++
+		}
 	}
 
-	return min(avail, burst*4/5-s.others-l.left())
+	b := s.Terms.Bucket
+	part := 1 + waiting/10
+
+	return max(1, min((avail+part-1)/part, 5*s.collect()*b.Q/(4*waiting*b.P)))
 }
