@@ -62,6 +62,10 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		Keep:    l.debt < l.acked,
 	}
 
+	if l.id == 0 && ask.Lease != 0 {
+		ask.RaiseTo = max(ask.RaiseTo, l.next.granted) // its window may begin on the way: nothing of it is given back
+	}
+
 	if l.ended != nil {
 		ask.Ended, ask.EndedSpent = l.ended.id, l.ended.spent
 	}
@@ -75,7 +79,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 
 	l.told = spent
 	l.credit = l.credit || l.id != 0 && l.debt < l.acked
-	l.sent = sent{seq: need.Seq, at: now, spent: spent, ended: ask.Ended}
+	l.sent = sent{seq: need.Seq, at: now, spent: spent, lease: ask.Lease, ended: ask.Ended}
 
 	return ask
 }
@@ -160,6 +164,12 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 
 	l.tick.Store(0) // the next spend looks at the lease's end, which may be past, and opens a mark of its own
 
+	if sent.late && a.Lease != 0 && a.Lease == sent.lease {
+		l.hearLate(now, a)
+
+		return true
+	}
+
 	if a.Lease != l.id {
 		l.end()
 		l.id = a.Lease
@@ -201,6 +211,16 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	l.scarce(a, sent.at)
 
 	return true
+}
+
+// hearLate takes in an answer that goes on with a lease which has ended here
+// meanwhile: its takes are given, but what was spent of it can't be told any more.
+func (l *Lease) hearLate(now int64, a *ledger.Answer) {
+	l.heard = heard{
+		at: max(1, l.sent.at), tat: a.Level.Shift(l.sent.at), others: a.Others + a.Granted - a.Spent, holders: a.Holders,
+		under: l.heard.carries(&a.Terms), window: a.Window, end: now + a.Window.Left,
+	}
+	l.settleDebt(now, a)
 }
 
 // margin is how long before the end of a window its lease is not spent any
@@ -259,7 +279,11 @@ func (l *Lease) Refresh() int64 {
 
 	ttl := l.heard.terms().TTL
 	if l.heard.terms().Algorithm.Windowed() {
-		ttl = min(ttl, l.until-l.sent.at) // it ends with its window
+		if whole := ttl; l.until-l.sent.at < whole/2 {
+			return l.until // it ends with its window anyway
+		}
+
+		ttl = min(ttl, l.until-l.sent.at)
 	}
 
 	return l.until - int64((1-refreshPart)*float64(ttl))

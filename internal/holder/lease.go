@@ -81,8 +81,10 @@ type sent struct {
 	seq   uint64 // 0: none
 	at    int64
 	spent int64
+	lease uint64 // that it names
 	ended uint64
 	ahead bool
+	late  bool // that lease has ended here since
 }
 
 // ended is a lease that ended with its sliding window, whose final S the ledger
@@ -176,7 +178,7 @@ func (l *Lease) end() (gone int64) {
 	l.low.Store(0)
 	l.id, l.granted, l.struck, l.told = 0, 0, 0, 0
 	l.until, l.over = 0, 0
-	l.sent.seq = 0
+	l.sent.late = true
 	l.heard.spent = 0
 	l.mark = mark{}
 

@@ -200,6 +200,10 @@ func (s *State) askAgain(i int, others int64) int64 {
 		return 0
 	}
 
+	if s.Terms.Algorithm == rate.SlidingWindow && avail >= holders/2 {
+		return 0
+	}
+
 	collect := s.collect()
 
 	switch fixed := s.Terms.Algorithm == rate.FixedWindow; {
@@ -222,7 +226,12 @@ func (s *State) collect() int64 {
 	b := s.Terms.Bucket
 	long := max(scarceFloor, b.Add(rate.Time{}, 1).Micros*scarcePerHolder*int64(len(s.Leases)))
 
-	return min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling)
+	collect := min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling)
+	if s.Terms.Algorithm == rate.SlidingWindow {
+		collect = min(collect, max(10_000, min(s.Terms.Length/50, (s.Terms.span(s.Now).End-s.Now)/4)))
+	}
+
+	return collect
 }
 
 // turn gives holder i its turn, about collect µs from now: the holders that wait

@@ -143,6 +143,12 @@ func (s *State) share(l *Lease, avail int64) int64 {
 	switch others := int64(len(s.Leases) - 1); {
 	case others == 0:
 		return most
+	case s.Terms.Algorithm == rate.SlidingWindow:
+		n := avail / (others + 2)
+		if n == 0 || s.waiting(l) > 1 {
+			n = max(n, s.ofTurn(l, avail))
+		}
+		return min(n, most)
 	case avail >= burst/2:
 		return min(avail/(others+2), most)
 	case avail >= burst/4:
@@ -162,6 +168,15 @@ func (s *State) fair() int64 {
 // has hardly more than who came early. Of many that wait, each leaves the more,
 // since chance has them come in bunches.
 func (s *State) ofTurn(l *Lease, avail int64) int64 {
+	b := s.Terms.Bucket
+	waiting := s.waiting(l)
+	part := 1 + waiting/10
+
+	return max(1, min((avail+part-1)/part, 5*s.collect()*b.Q/(4*waiting*b.P)))
+}
+
+// waiting counts the holders that wait for their turn, and l.
+func (s *State) waiting(l *Lease) int64 {
 	waiting := int64(1)
 
 	for i := range s.Leases {
@@ -170,8 +185,5 @@ func (s *State) ofTurn(l *Lease, avail int64) int64 {
 		}
 	}
 
-	b := s.Terms.Bucket
-	part := 1 + waiting/10
-
-	return max(1, min((avail+part-1)/part, 5*s.collect()*b.Q/(4*waiting*b.P)))
+	return waiting
 }
