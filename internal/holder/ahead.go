@@ -71,7 +71,7 @@ func (l *Lease) begin(now int64) {
 	l.expire(now)
 	l.sent.late = l.sent.late && l.sent.lease != n.id
 	l.id, l.granted, l.over = n.id, n.granted, n.until
-	l.until = n.until - margin(l.heard.terms(), n.until-n.from)
+	l.until = n.until - margin(l.heard.terms())
 	l.balance.Store(n.granted)
 	l.low.Store(min(l.demand.low(), n.granted))
 	l.denyTill.Store(0)

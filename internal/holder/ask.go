@@ -5,7 +5,7 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
-// See margin; µs, and a part of the TTL.
+// See margin; µs, and a part of the window.
 const (
 	edgeMargin = 5_000
 	edgePart   = 10
@@ -194,7 +194,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 
 	if l.id != 0 {
 		l.over = sent.at + a.TTL
-		l.until = l.over - margin(&a.Terms, a.TTL)
+		l.until = l.over - margin(&a.Terms)
 	}
 
 	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.end > max(1, a.Terms.Length)/2
@@ -224,13 +224,18 @@ func (l *Lease) hearLate(now int64, a *ledger.Answer) {
 }
 
 // margin is how long before the end of a window its lease is not spent any
-// more, since requests see a coarse clock: other leases have the ledger's Guard for that.
-func margin(t *ledger.Terms, ttl int64) int64 {
+// more, since requests see a coarse clock: other leases have the ledger's Guard
+// for that. It does not shrink with what is left of the window.
+func margin(t *ledger.Terms) int64 {
 	if !t.Algorithm.Windowed() {
 		return 0
 	}
 
-	return min(edgeMargin, ttl/edgePart)
+	if t.Length > 0 {
+		return min(edgeMargin, t.Length/edgePart)
+	}
+
+	return edgeMargin
 }
 
 // settleDebt notes what the ledger has charged.
