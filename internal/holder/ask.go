@@ -120,7 +120,12 @@ func (l *Lease) want(now, spent int64, need Need) int64 {
 
 	holders := max(need.Holders, l.heard.holders)
 	if t := l.heard.terms(); l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
-		return needs + l.demand.want
+		want := l.demand.want
+		if t.Algorithm.Windowed() && now < l.heard.end {
+			want = min(want, int64(l.demand.rate*float64(l.heard.end-now))+l.demand.cost) // what is not spent in its window is lost
+		}
+
+		return needs + want
 	}
 
 	return needs

@@ -138,6 +138,8 @@ const (
 	scarceFloor     = 100_000
 	scarceCeiling   = 1_000_000
 	scarcePerHolder = 10
+	slidingFloor    = 10_000
+	slidingParts    = 50 // of a window
 )
 
 // answer fills in a with what lease i has now.
@@ -200,45 +202,54 @@ func (s *State) askAgain(i int, others int64) int64 {
 		return 0
 	}
 
-	if s.Terms.Algorithm == rate.SlidingWindow && avail >= holders/2 {
-		return 0
+	enough := b.Burst / 4 // for nobody to wait
+
+	switch s.Terms.Algorithm {
+	case rate.FixedWindow:
+		enough = 1
+	case rate.SlidingWindow:
+		enough = max(1, holders/2)
+	case rate.TokenBucket, rate.LeakyBucket, rate.SlidingLog, rate.Concurrency:
 	}
 
-	collect := s.collect()
-
 	switch fixed := s.Terms.Algorithm == rate.FixedWindow; {
-	case avail > 0 && (fixed || avail >= b.Burst/4):
+	case avail > 0 && avail >= enough:
 		return 0
 	case avail > 0:
-		return s.turn(i, collect) // no slow limit may keep what is there from being asked for
+		return s.turn(i) // no slow limit may keep what is there from being asked for
 	case fixed && others > 0:
-		return min(next, collect)
+		return min(next, s.collect())
 	case fixed:
 		return next // nothing comes before the next window, and all of it then
 	default:
-		return max(next, s.turn(i, collect))
+		return max(next, s.turn(i))
 	}
 }
 
 // collect is for how long several holders wait until tokens have collected, µs:
-// ten for each, and no more than a quarter of the burst.
+// ten for each, and no more than a quarter of the burst. What waits when a
+// sliding window ends is not asked for again in the next, so there it is less, and
+// still less towards the end.
 func (s *State) collect() int64 {
 	b := s.Terms.Bucket
 	long := max(scarceFloor, b.Add(rate.Time{}, 1).Micros*scarcePerHolder*int64(len(s.Leases)))
+	long = min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling)
 
-	collect := min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling)
 	if s.Terms.Algorithm == rate.SlidingWindow {
-		collect = min(collect, max(10_000, min(s.Terms.Length/50, (s.Terms.span(s.Now).End-s.Now)/4)))
+		left := s.Terms.span(s.Now).End - s.Now
+		long = min(long, max(slidingFloor, min(s.Terms.Length/slidingParts, left/4)))
 	}
 
-	return collect
+	return long
 }
 
 // turn gives holder i its turn, about collect µs from now: the holders that wait
 // come one after the other at even distances, so that each finds the same. It
 // comes a little earlier if that closes a gap.
-func (s *State) turn(i int, collect int64) int64 {
+func (s *State) turn(i int) int64 {
 	var last int64
+
+	collect := s.collect()
 
 	for j := range s.Leases {
 		if j != i {

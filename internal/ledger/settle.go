@@ -144,11 +144,7 @@ func (s *State) share(l *Lease, avail int64) int64 {
 	case others == 0:
 		return most
 	case s.Terms.Algorithm == rate.SlidingWindow:
-		n := avail / (others + 2)
-		if n == 0 || s.waiting(l) > 1 {
-			n = max(n, s.ofTurn(l, avail))
-		}
-		return min(n, most)
+		return min(s.ofSliding(l, avail), most)
 	case avail >= burst/2:
 		return min(avail/(others+2), most)
 	case avail >= burst/4:
@@ -156,6 +152,17 @@ func (s *State) share(l *Lease, avail int64) int64 {
 	default:
 		return min(s.fair()-l.left(), s.ofTurn(l, avail), most)
 	}
+}
+
+// ofSliding is share in a sliding window, which is nearly full whenever the
+// limit is in use: what one holder has and does not spend, the others lack.
+func (s *State) ofSliding(l *Lease, avail int64) int64 {
+	part := avail / int64(len(s.Leases)+1)
+	if part == 0 || s.waiting(l) > 1 {
+		return max(part, s.ofTurn(l, avail))
+	}
+
+	return part
 }
 
 // fair is one holder's part of what may be leased in all.
