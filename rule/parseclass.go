@@ -47,10 +47,13 @@ func (v value) reviewClasses(classes []Classified) {
 	if !v.d.reviewing || len(v.d.errs) > 0 {
 		return
 	}
-	items := v.list(maxClasses)
+	items, compared := v.list(maxClasses), 0
 	for i := range classes {
 		for j := range classes[:i] {
 			first := &classes[j]
+			if compared += 1 + len(first.Scope.Paths)*len(classes[i].Scope.Paths); compared > maxCovers {
+				return // so large a list is not looked at to its end
+			}
 			keys := len(first.APIKeyPrefixes) == 0 || len(classes[i].APIKeyPrefixes) > 0 && !slices.ContainsFunc(classes[i].APIKeyPrefixes,
 				func(prefix string) bool { return !first.hasKey(prefix) })
 			if keys && first.Scope.covers(&classes[i].Scope) {

@@ -42,12 +42,17 @@ func (v value) ruleSwitches(rules []*Rule) map[string]Switch {
 		ids[r.ID] = true
 	}
 	var switches map[string]Switch
+	slips := 0
 	o, _ := v.object()
 	for id, one := range o.entries {
 		s := one.killSwitch()
 		switch {
 		case !ids[id]:
-			one.fail("there is no rule "+quote(id), similarRule(id, rules))
+			fix := "write the id of a rule of this document"
+			if slips++; slips <= few {
+				fix = similarRule(id, rules, fix)
+			}
+			one.fail("there is no rule "+quote(id), fix)
 		case s.Off:
 			if switches == nil {
 				switches = make(map[string]Switch)
@@ -58,17 +63,19 @@ func (v value) ruleSwitches(rules []*Rule) map[string]Switch {
 	return switches
 }
 
-// similarRule is the fix for an id that no rule has.
-func similarRule(id string, rules []*Rule) string {
-	const few = 100 // more are not compared, since each of them could be asked about
+// few is how many ids that no rule has are compared with how many that there are: a document could be all slips.
+const few = 100
+
+// similarRule is the fix for an id that no rule has; fix if none is like it.
+func similarRule(id string, rules []*Rule, fix string) string {
 	ids := make([]string, 0, few)
 	for _, r := range rules[:min(len(rules), few)] {
 		ids = append(ids, r.ID)
 	}
-	if fix := suggest(id, ids); !strings.HasPrefix(fix, "known: ") {
-		return fix
+	if similar := suggest(id, ids); !strings.HasPrefix(similar, "known: ") {
+		return similar
 	}
-	return "write the id of a rule of this document"
+	return fix
 }
 
 // killSwitch reads on or off, or a map with more about it. What is on is the zero Switch, whatever else is said.

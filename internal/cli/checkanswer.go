@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // writeAnswer prints an answer, and returns an error for a refusal.
@@ -159,7 +160,7 @@ func rolloutNote(r *check.RuleAnswer) string {
 }
 
 func shadowNote(r *check.RuleAnswer) string {
-	if r.Mode == "shadow" {
+	if r.Mode == rule.Shadow.String() {
 		return "; a shadow rule refuses nothing"
 	}
 

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
+
+	"github.com/leaseway/leaseway/rule"
 )
 
 const shadowHelp = `Say what rules and shedders in shadow mode would have refused, by the counts of a running server since its start.
@@ -113,7 +115,7 @@ func shadowRules(family *dto.MetricFamily) []shadow {
 
 	for _, metric := range family.GetMetric() {
 		labels := labelsOf(metric)
-		if labels["mode"] != "shadow" {
+		if labels["mode"] != rule.Shadow.String() {
 			continue
 		}
 
@@ -148,7 +150,7 @@ func shadowShedders(family *dto.MetricFamily) []shadow {
 
 	for _, metric := range family.GetMetric() {
 		labels := labelsOf(metric)
-		if n := int64(metric.GetCounter().GetValue()); labels["mode"] == "shadow" && n > 0 {
+		if n := int64(metric.GetCounter().GetValue()); labels["mode"] == rule.Shadow.String() && n > 0 {
 			shadows = append(shadows, shadow{Shedder: labels["shedder"], Class: labels["class"], Refused: n})
 		}
 	}

@@ -221,3 +221,35 @@ func TestSeriesDoNotGrowWithKeys(t *testing.T) {
 		t.Errorf("the decisions were not counted: %q", sum)
 	}
 }
+
+// A kill switch, a rollout and classes reach the holders with the rules, over the network.
+func TestSwitchesReachTheHolders(t *testing.T) {
+	const rules = "rules: [{id: things, scope: /v1/things, keyBy: user, limit: 1, window: 12h, rollout: 0, before: {limit: 2}}]\n"
+
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, path, rules+"classes: [{class: test, apikeyPrefix: sk_test_}]\n")
+
+	coordinator := start(t, "--rules", path)
+	holder := start(t, "--coordinator", coordinator.GRPC, "--deadline", patience.String())
+
+	if got := holder.admitted(t, 5, things("ada", 1)); got != 2 {
+		t.Fatalf("%d of 5 were admitted, want the 2 of the version before", got)
+	}
+
+	body := holder.call(t, http.MethodPost, "/v1/check", `{"attributes": {"apikey": "sk_test_1", "user": "ada", "path": "/v1/things"}}`).body
+	if !strings.Contains(body, `"class":"test"`) || !strings.Contains(body, `"allowed":true`) {
+		t.Errorf("a test got %s", body)
+	}
+
+	replace(t, path, rules+"switches: {rules: {things: off}}\n")
+
+	changed := time.Now()
+
+	eventually(t, "the rule is off at the holder", func() bool { return holder.admitted(t, 1, things("ada", 1)) == 1 })
+
+	t.Logf("it took %v", time.Since(changed))
+
+	if got := holder.metric(t, `leaseway_switched_off{rule="things"}`); got != "1" {
+		t.Errorf("the metric is %q", got)
+	}
+}
