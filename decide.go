@@ -61,6 +61,12 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 		return d
 	}
 
+	if f := l.table.Fleet(); f.On() && req.Finishes && !s.holds.enter(ctx, f, s, &d) {
+		l.free(s)
+
+		return d
+	}
+
 	l.match(s)
 	l.together(s)
 

@@ -201,8 +201,9 @@ func newLimiter(source Source, inline bool, opts []Option) *Limiter {
 		saved:     saved,
 		table: table.New(source, table.Config{
 			Name: o.name, Holder: o.holder, Deadline: o.deadline, MaxKeys: o.maxKeys,
-			Logger: o.logger, Clock: o.clock, Inline: inline, Alone: o.alone, Switches: o.switches,
-			Live: saved.live(), OnLive: func(n int64) {
+			Logger: o.logger, Clock: o.clock, Inline: inline, Alone: o.alone, Workers: o.workers,
+			Switches: o.switches,
+			Live:     saved.live(), OnLive: func(n int64) {
 				if err := saved.saveLive(n); err != nil {
 					o.logger.Warn("how many servers there are cannot be kept on disk", "error", err)
 				}

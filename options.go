@@ -115,10 +115,10 @@ func WithSwitches(switches rule.Switches) Option {
 	return optionFunc(func(o *options) { o.switches = o.switches.With(&switches) })
 }
 
-// WithWorkers says that this process serves n requests at once, for the worker
-// shedder of the rules: its load is then the share of them that are busy, as
-// Begin and End tell, which the middleware of leasewayhttp calls. The default
-// is not to know.
+// WithWorkers says that this process serves n requests at once. For the worker
+// shedder of the rules its load is then the share of them that are busy, as
+// Begin and End tell, which the middleware of leasewayhttp calls; and n is what
+// it adds to the capacity of the fleet. The default is not to know.
 func WithWorkers(n int) Option {
 	return optionFunc(func(o *options) { o.workers = int64(max(0, n)) })
 }

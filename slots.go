@@ -37,6 +37,7 @@ type SlotStats struct {
 
 // holds are the concurrency rules that one request is subject to.
 type holds struct {
+	fleet   table.Slot      // of the fleet shedder
 	hits    []table.SlotHit // that it must pass
 	shadows []table.SlotHit // that only watch
 }
@@ -74,6 +75,26 @@ func (hs *holds) take(ctx context.Context, peek bool, d *Decision) bool {
 	return true
 }
 
+// enter has the fleet shedder decide the request first. It reports false if that
+// refuses it, with d as the answer.
+func (hs *holds) enter(ctx context.Context, f *table.Fleet, s *scratch, d *Decision) bool {
+	class := s.class.Lowered(s.req.LowerTo)
+	slot, verdict := f.Enter(ctx, class, s.req.Peek)
+	hs.fleet = slot
+
+	switch verdict {
+	case table.Shed:
+		*d = Decision{Reason: ReasonShedFleet, Class: class, RetryAfter: shedLeast}
+
+		return false
+	case table.Watching:
+		s.shed = ReasonShedFleet
+	case table.Entered:
+	}
+
+	return true
+}
+
 // settle gives d, decided by all other rules, the slots it occupies, or gives
 // them back if it was refused. It speaks of a concurrency rule where that has the least left.
 func (hs *holds) settle(d *Decision) {
@@ -82,6 +103,8 @@ func (hs *holds) settle(d *Decision) {
 
 		return
 	}
+
+	d.slot, hs.fleet = hs.fleet.Join(d.slot), table.Slot{}
 
 	for i := range hs.hits {
 		h := &hs.hits[i]
@@ -114,6 +137,9 @@ func (hs *holds) watch(ctx context.Context, peek bool, d *Decision) {
 
 // release gives back what was taken.
 func (hs *holds) release() {
+	hs.fleet.Release()
+	hs.fleet = table.Slot{}
+
 	for i := range hs.hits {
 		hs.hits[i].Slot.Release()
 		hs.hits[i].Slot = table.Slot{}
@@ -122,6 +148,7 @@ func (hs *holds) release() {
 
 // reset forgets everything, and keeps the memory.
 func (hs *holds) reset() {
+	hs.fleet = table.Slot{}
 	clear(hs.hits)
 	clear(hs.shadows)
 	hs.hits, hs.shadows = hs.hits[:0], hs.shadows[:0]
@@ -152,4 +179,20 @@ func (r *Rule) held(h *table.SlotHit) (d Decision) {
 	d.slot = h.Slot
 
 	return d
+}
+
+// fleetStats are those of the fleet shedder; ok is false if the rules have none.
+func (l *Limiter) fleetStats() (s ShedderStats, ok bool) {
+	f := l.table.Fleet().Stats()
+	if !f.On {
+		return s, false
+	}
+
+	s = ShedderStats{
+		Limiter: rule.LimiterFleet, Mode: f.Mode, Refused: f.Refused, Shadowed: f.Shadowed,
+		Capacity: f.Capacity, InFlight: f.InFlight,
+		Off: l.table.Switches().OfLimiter(rule.LimiterFleet).OffAt(time.UnixMicro(l.table.Wall())),
+	}
+
+	return s, true
 }

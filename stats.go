@@ -57,6 +57,10 @@ func (l *Limiter) Stats() Stats {
 		s.Shedders = append(s.Shedders, worker)
 	}
 
+	if fleet, ok := l.fleetStats(); ok {
+		s.Shedders = append(s.Shedders, fleet)
+	}
+
 	for _, r := range t.Rules {
 		s.Rules = append(s.Rules, RuleStats(r))
 	}
@@ -81,6 +85,11 @@ type ShedderStats struct {
 	Level float64 // from 0 to 3: the classes that are shed
 	Stale bool    // nothing is shed, since the load is not known
 	Loads []Load
+
+	// Of the fleet shedder:
+
+	Capacity int64 // requests that the fleet serves at once, as last heard; 0 while it is not known
+	InFlight int64 // requests in flight in this process
 }
 
 // stats are those of the worker shedder; ok is false if the rules have none.

@@ -12,7 +12,7 @@ import (
 // not copied: the limiter only reads them.
 func (m *Middleware) request(r *http.Request, set *rule.Set) leaseway.Request {
 	ip, viaProxy := clientIP(r, m.config.trusted)
-	req := leaseway.Request{IP: ip, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Headers: r.Header}
+	req := leaseway.Request{IP: ip, Method: r.Method, Host: r.Host, Path: r.URL.EscapedPath(), Headers: r.Header, Finishes: true}
 	if identity := m.identity(set); identity != nil {
 		req.APIKey = apiKey(r.Header, identity.APIKey)
 		req.User = user(r.Header, identity.User, viaProxy)

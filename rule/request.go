@@ -27,4 +27,7 @@ type Request struct {
 	Cost int64
 	// Peek only looks: it charges nothing.
 	Peek bool
+	// Finishes says that Limiter.Done is called when the request is over, whatever the rules are: the fleet shedder counts, and
+	// sheds, only such requests. Package leasewayhttp sees to it.
+	Finishes bool
 }

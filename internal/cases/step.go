@@ -142,6 +142,7 @@ func (s *Step) send(v value, e entries, holders int) {
 // request reads what the requests look like.
 func (s *Step) request(e entries) {
 	req := &s.Request
+	req.Finishes = true
 
 	texts := []struct {
 		name string

@@ -45,7 +45,7 @@ func inBounds(asked *ledger.KeyAsk) bool {
 	return len(asked.Key) <= MaxKey && len(asked.Rule) <= maxRule &&
 		len(ask.Takes) <= ledger.MaxTakes && tokens(ask.Takes...) &&
 		len(ask.Needs) <= ledger.MaxTakes && tokens(ask.Needs...) &&
-		tokens(ask.Spent, ask.RaiseTo, ask.EndedSpent, ask.LagFrac) && signed(ask.Debt) && signed(ask.DebtAcked) &&
+		tokens(ask.Spent, ask.RaiseTo, ask.EndedSpent, ask.LagFrac, ask.Offer) && signed(ask.Debt) && signed(ask.DebtAcked) &&
 		ask.Lease <= maxNumber
 }
 

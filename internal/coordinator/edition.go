@@ -48,6 +48,13 @@ func newEdition(set *rule.Set, least time.Duration) (*edition, error) {
 		e.rules[r.ID] = t
 	}
 
+	for _, r := range fleetRules(set) {
+		t := &ruleTerms{rule: r.Rule, least: least}
+		t.own, _ = t.of(rule.Quota{Limit: r.Limit, Burst: r.Burst, LeaseTTL: r.LeaseTTL}) // without a rate nothing can be wrong
+		t.own.Share = r.Share
+		e.rules[r.ID] = t
+	}
+
 	return e, nil
 }
 
@@ -69,6 +76,15 @@ func newRuleTerms(r *rule.Rule, least time.Duration) (*ruleTerms, error) {
 	}
 
 	return t, nil
+}
+
+// fleetRules are those that the fleet shedder is made of.
+func fleetRules(set *rule.Set) []*rule.FleetRule {
+	if all, rest := set.FleetRules(); all != nil {
+		return []*rule.FleetRule{all, rest}
+	}
+
+	return nil
 }
 
 // terms returns what an ask's key is charged under at now, or why it cannot be asked for.

@@ -21,15 +21,16 @@ func (s *State) inFlight(ask Ask, stale bool) Answer {
 		return a
 	}
 
-	terms := slots.Terms{N: s.Terms.Bucket.Burst, TTL: s.Terms.TTL, Version: s.Terms.Version}
+	terms := slots.Terms{N: s.Terms.Bucket.Burst, TTL: s.Terms.TTL, Version: s.Terms.Version, Share: s.Terms.Share}
 	got := s.Slots.Apply(s.Now, terms, slots.Ask{
-		Holder: ask.Holder, Name: ask.Name, Seq: ask.Seq, Busy: ask.Spent, Needs: ask.Needs, Want: ask.RaiseTo,
+		Holder: ask.Holder, Name: ask.Name, Seq: ask.Seq, Busy: ask.Spent, Needs: ask.Needs, Want: ask.RaiseTo, Offer: ask.Offer,
 	})
 
 	if got.Superseded {
 		return Answer{Status: Superseded, Seq: ask.Seq}
 	}
 
+	a.Terms.Bucket.Burst = got.N // as it is now
 	a.Granted, a.Spent = got.Slots, ask.Spent
 	a.Others, a.Holders, a.Short = got.Others, got.Holders, got.Short
 

@@ -13,6 +13,7 @@ type Terms struct {
 	Version  uint64   // of the rule
 	Revision uint64   // of the override; 0 without one
 	TTL      int64    // of a lease, µs
+	Share    int64    // of slots: what percentage of the sum of offers their number is, instead of the burst; it does not travel
 	Whole    bool     // a ledger whose past the store lost begins with nothing used; it does not travel
 }
 
@@ -83,6 +84,7 @@ type Ask struct {
 	Ahead      bool    // it is about the next window: RaiseTo tokens of it, and nothing else
 	Keep       bool    // keep the lease's record although nothing is left on it
 	Slots      bool    // it is about slots: Spent of them are in flight now, Needs wait for some, RaiseTo are wanted in all
+	Offer      int64   // of an ask about slots: what the holder adds to their number, where the holders make it up
 	Name       uint64  // hash of the holder's configured name, 0 for none; it does not travel
 }
 

@@ -35,6 +35,7 @@ func (w *batchWire) encode(batch *ledger.Batch) *leasewayv1.AcquireRequest {
 		to.Takes, to.RaiseTo, to.Keep = from.Ask.Takes, from.Ask.RaiseTo, from.Ask.Keep
 		to.Needs, to.Ended, to.EndedSpent = from.Ask.Needs, from.Ask.Ended, from.Ask.EndedSpent
 		to.Ahead, to.LagFrac, to.Slots = from.Ask.Ahead, from.Ask.LagFrac, from.Ask.Slots
+		to.Offer = from.Ask.Offer
 		req.Asks[i] = to
 	}
 
@@ -66,7 +67,7 @@ func decodeBatch(req *leasewayv1.AcquireRequest, batch *ledger.Batch) *fault {
 			Debt: from.GetDebt(), DebtAcked: from.GetDebtAcked(),
 			Takes: from.GetTakes(), Needs: from.GetNeeds(), RaiseTo: from.GetRaiseTo(), Keep: from.GetKeep(),
 			Ended: from.GetEnded(), EndedSpent: from.GetEndedSpent(), Ahead: from.GetAhead(), LagFrac: from.GetLagFrac(),
-			Slots: from.GetSlots(),
+			Slots: from.GetSlots(), Offer: from.GetOffer(),
 		}}
 	}
 

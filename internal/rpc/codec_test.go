@@ -41,7 +41,7 @@ func genBatch(t *rapid.T) *ledger.Batch {
 			Holder: batch.Holder, Seq: batch.Seq, Lease: rapid.Uint64().Draw(t, "lease"),
 			Spent: number.Draw(t, "spent"), Lag: number.Draw(t, "lag"), Debt: number.Draw(t, "debt"),
 			DebtAcked: number.Draw(t, "acked"), RaiseTo: number.Draw(t, "raiseTo"), Keep: rapid.Bool().Draw(t, "keep"),
-			Slots: rapid.Bool().Draw(t, "slots"),
+			Slots: rapid.Bool().Draw(t, "slots"), Offer: number.Draw(t, "offer"),
 		}
 		if takes := rapid.SliceOfN(number, 0, 4).Draw(t, "takes"); len(takes) > 0 {
 			ask.Takes = takes

@@ -182,6 +182,11 @@ func shedding(s *scrape, d *leaseway.ShedderStats) {
 		s.gauge("shed_stale", stale, flag(d.Stale), who)
 	}
 
+	if d.Limiter == rule.LimiterFleet {
+		s.gauge("fleet_capacity", "Requests that the fleet serves at once, as last heard; 0 while that is not known.", d.Capacity)
+		s.gauge("fleet_in_flight", "Requests in flight in this process that the fleet shedder counts.", d.InFlight)
+	}
+
 	s.gauge("shed_switched_off", "1 while a kill switch has a shedder decide nothing.", flag(d.Off), who)
 
 	for _, l := range d.Loads {

@@ -164,7 +164,7 @@ func (f *fleet) deliver() {
 		return
 	}
 
-	m.proc.pool.Hear(m.ask.Seq, f.terms, *m.answer)
+	m.proc.pool.Hear(m.ask.Seq, f.terms.TTL, *m.answer)
 }
 
 // check counts what is in flight, and what of it is excused: what a process had

@@ -23,14 +23,14 @@ func TestThePropertyNoticesEachMutation(t *testing.T) {
 	const stateGo, poolGo, fleetGo = "slots.go", "pool.go", "fleet_test.go"
 
 	// A pool leaves alone what is above N at its answer, which would hide the store's mistakes.
-	trusting := edit{poolGo, "p.strike(a.Slots + a.Others - terms.N)", "0"}
+	trusting := edit{poolGo, "p.strike(a.Slots + a.Others - a.N)", "0"}
 
 	for name, edits := range map[string][]edit{
 		"an overtaken ask is applied":          {{stateGo, "ask.Seq < s.Holdings[i].Seq:", "false:"}, trusting},
 		"the room of others is given":          {{stateGo, "used+n <= room {", "used+n <= terms.N {"}, trusting},
 		"slots given ahead are not there":      {{stateGo, "s.ahead(i, room-kept), terms.N*4/5-others-kept", "terms.N-kept"}, trusting},
 		"what may be in use is taken":          {{stateGo, "kept := max(ask.Busy, min(had, ask.Want))", "kept := ask.Busy"}, trusting},
-		"the TTL is counted from later":        {{poolGo, "until := p.asked + terms.TTL\n", "until := p.asked + terms.TTL + 2_000_000\n"}},
+		"the TTL is counted from later":        {{poolGo, "until := p.asked + ttl\n", "until := p.asked + ttl + 2_000_000\n"}},
 		"a holding does not end":               {{poolGo, "if now >= p.until.Load() {", "if p.until.Load() == 0 {"}, {poolGo, "until == 0 || now < until {", "until == 0 || now > 0 {"}, trusting},
 		"what is given back is used as well":   {{poolGo, "p.slots -= p.strike(p.slots - want)", "p.strike(0)"}, {poolGo, "max(want, p.slots)", "want"}},
 		"an answer that was given up counts":   {{poolGo, "seq == 0 || seq != p.seq", "seq == 0"}},

@@ -123,9 +123,9 @@ func (p *Pool) strike(n int64) int64 {
 	}
 }
 
-// Hear takes in the answer to the ask of seq, and reports whether it is the one
-// that was waited for.
-func (p *Pool) Hear(seq uint64, terms Terms, a Answer) bool {
+// Hear takes in the answer to the ask of seq, under a TTL (µs), and reports
+// whether it is the one that was waited for.
+func (p *Pool) Hear(seq uint64, ttl int64, a Answer) bool {
 	if seq == 0 || seq != p.seq {
 		return false
 	}
@@ -138,13 +138,13 @@ func (p *Pool) Hear(seq uint64, terms Terms, a Answer) bool {
 
 	p.idle.Add(a.Slots - p.slots)
 	p.slots, p.others, p.crowd, p.heard = a.Slots, a.Others, a.Holders, true
-	p.ttl = terms.TTL
+	p.ttl = ttl
 
 	// Where more is held than there is, since N was lowered, what is idle must
 	// not be used; the next ask gives it back.
-	p.slots -= p.strike(a.Slots + a.Others - terms.N)
+	p.slots -= p.strike(a.Slots + a.Others - a.N)
 
-	until := p.asked + terms.TTL
+	until := p.asked + ttl
 	if p.slots == 0 {
 		until = 0
 	}

@@ -25,7 +25,7 @@ func (l *line) ask(now int64, needs []int64, spare int64) slots.Ask {
 func (l *line) exchange(now int64, needs []int64, spare int64) slots.Answer {
 	ask := l.ask(now, needs, spare)
 	a := l.store.Apply(now, l.terms, ask)
-	l.pool.Hear(ask.Seq, l.terms, a)
+	l.pool.Hear(ask.Seq, l.terms.TTL, a)
 
 	return a
 }
@@ -94,7 +94,7 @@ func TestALostAnswerIsMadeGoodByTheNext(t *testing.T) {
 	late := l.store.Apply(0, l.terms, ask)
 	l.pool.Lost()
 
-	if l.pool.Hear(ask.Seq, l.terms, late) || l.pool.Take(0, 1) {
+	if l.pool.Hear(ask.Seq, l.terms.TTL, late) || l.pool.Take(0, 1) {
 		t.Error("an answer that was given up is believed")
 	}
 

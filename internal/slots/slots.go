@@ -54,6 +54,9 @@ type State struct {
 	// Closed is until when (µs) nothing is given out but what is in flight already:
 	// for a store that lost its data, as long as holders may use what they had before.
 	Closed int64
+	// Sum is N in thousandths at the instant At (µs), where the holders make it
+	// up: it follows what they offer, and does not jump.
+	Sum, At int64
 }
 
 // Holding is what one holder has.
@@ -64,6 +67,7 @@ type Holding struct {
 	Exp     int64  // µs of the store's time
 	Seq     uint64 // of the last ask
 	Version uint64 // of the rule that it last asked under
+	Offer   int64  // what the holder adds to N, where the holders make it up
 	Fate    Fate
 }
 
@@ -82,6 +86,7 @@ const (
 // Terms are what the rule says of the key.
 type Terms struct {
 	N       int64 // slots in all
+	Share   int64 // 0, or what percentage of the sum of offers N is, instead of N
 	TTL     int64 // of a holding, µs
 	Version uint64
 }
@@ -94,11 +99,13 @@ type Ask struct {
 	Busy   int64   // in flight now
 	Needs  []int64 // slots of requests that wait, in order
 	Want   int64   // slots that it wants in all, Busy and Needs included; what it has above is given back
+	Offer  int64   // what it adds to N, under terms with a Share
 }
 
 // Answer is what the store says to an ask.
 type Answer struct {
 	Superseded bool  // a newer ask of the same holder was applied before; nothing else is said
+	N          int64 // slots in all, as they are now
 	Slots      int64 // that the holder has
 	Others     int64 // that other holders have
 	Holders    int64 // that have slots, the asker included
@@ -115,9 +122,11 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	case i >= 0 && ask.Seq < s.Holdings[i].Seq:
 		return Answer{Superseded: true}
 	case i >= 0 && ask.Seq == s.Holdings[i].Seq:
-		return s.answer(i, ask)
+		terms.N = s.limit(now, terms)
+
+		return s.answer(i, terms, ask)
 	case i < 0 && len(s.Holdings) >= MaxHoldings:
-		return Answer{Others: s.Total(), Holders: MaxHoldings, Short: true}
+		return Answer{N: s.limit(now, terms), Others: s.Total(), Holders: MaxHoldings, Short: true}
 	case i < 0:
 		i = s.open(ask)
 	}
@@ -127,15 +136,60 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 		s.share(h.Name)
 	}
 
+	h.Offer = ask.Offer
+	terms.N = s.limit(now, terms)
 	h.Slots = s.size(now, i, terms, ask)
 	h.Seq, h.Name, h.Version = ask.Seq, ask.Name, terms.Version
 	h.Exp = max(h.Exp, now+terms.TTL+Guard) // an answer that was lost does not shorten what its holder counts with
 
-	if h.Slots == 0 && h.Fate == Own {
+	if h.Slots == 0 && h.Offer == 0 && h.Fate == Own {
 		h.Exp = now + Linger
 	}
 
-	return s.answer(i, ask)
+	return s.answer(i, terms, ask)
+}
+
+const (
+	// follow is how long N takes to follow the sum of offers most of the way, µs:
+	// a server that comes or goes changes it little by little.
+	follow = 5_000_000
+	// Unlimited is N while nobody offers anything: what is not known bounds nothing.
+	Unlimited = 1 << 40
+	// MaxOffer bounds what one holder adds to N.
+	MaxOffer = 1_000_000_000
+)
+
+// limit returns N at now, which under terms with a Share follows the offers.
+func (s *State) limit(now int64, terms Terms) int64 {
+	if terms.Share == 0 {
+		return terms.N
+	}
+
+	var sum int64
+	for i := range s.Holdings {
+		sum += min(s.Holdings[i].Offer, MaxOffer)
+	}
+
+	aim := sum * terms.Share * 10 // thousandths of a percentage
+
+	switch gone := max(0, now-s.At); {
+	case s.Sum == 0 || gone >= follow:
+		s.Sum = aim
+	default:
+		s.Sum += int64(float64(aim-s.Sum) * float64(gone) / follow)
+	}
+
+	if off := aim - s.Sum; -1000 < off && off < 1000 {
+		s.Sum = aim
+	}
+
+	s.At = now
+
+	if sum == 0 {
+		return Unlimited
+	}
+
+	return max(1, s.Sum/1000)
 }
 
 // size returns how many slots holding i has after the ask.
@@ -215,8 +269,8 @@ func (s *State) share(name uint64) {
 }
 
 // answer says what holding i is.
-func (s *State) answer(i int, ask Ask) Answer {
-	a := Answer{Slots: s.Holdings[i].Slots}
+func (s *State) answer(i int, terms Terms, ask Ask) Answer {
+	a := Answer{N: terms.N, Slots: s.Holdings[i].Slots}
 
 	for j := range s.Holdings {
 		n := s.Holdings[j].Slots
@@ -259,6 +313,8 @@ func (s *State) Shift(d int64) {
 	for i := range s.Holdings {
 		s.Holdings[i].Exp += d
 	}
+
+	s.At += d
 }
 
 // Ends returns when the last holding ends if nobody asks again, µs; 0 without any.

@@ -85,14 +85,26 @@ func newRig(t *testing.T, holders int, doc string) *rig {
 	}
 
 	for range holders {
-		h := &holderRig{clock: table.NewVirtualClock(r.now), gate: &gate{Source: r.coord}}
-		h.Table = table.New(h.gate, table.Config{Clock: h.clock, Inline: true})
-		r.holders = append(r.holders, h)
+		r.add(table.Config{})
 	}
 
 	r.apply(doc)
 
 	return r
+}
+
+// add adds a holder, under the rules in force if there are any.
+func (r *rig) add(cfg table.Config) {
+	r.t.Helper()
+
+	h := &holderRig{clock: table.NewVirtualClock(r.now), gate: &gate{Source: r.coord}}
+	cfg.Clock, cfg.Inline = h.clock, true
+	h.Table = table.New(h.gate, cfg)
+	r.holders = append(r.holders, h)
+
+	if err := h.SetRules(r.book.Current()); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // apply puts rules in force everywhere at once.

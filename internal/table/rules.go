@@ -93,6 +93,7 @@ func (t *Table) SetRules(set *rule.Set) error {
 	}
 
 	t.running.Store(next)
+	t.fleet.follow(t, set)
 	t.off.Store(until(next.switches.All))
 
 	for id, r := range t.rules {

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	slotCalls   = 16      // calls about slots under way at once
-	slotTries   = 4       // calls that one request makes itself, one after the other
-	tellIdle    = 250_000 // µs after which idle slots are reported, so that others get them
-	slotOutage  = 200_000 // µs until a key is looked at again while no coordinator answers
+	slotCalls   = 16        // calls about slots under way at once
+	slotTries   = 4         // calls that one request makes itself, one after the other
+	tellIdle    = 250_000   // µs after which idle slots are reported, so that others get them
+	offerEvery  = 3_000_000 // µs after which an offer is renewed
+	slotOutage  = 200_000   // µs until a key is looked at again while no coordinator answers
 	maxBerths   = slots.MaxNeeds
 	deskRefills = time.Millisecond
 )
@@ -236,6 +237,7 @@ func (k *slotKey) ask(now int64, seq uint64) (ledger.Ask, bool) {
 
 	return ledger.Ask{
 		Holder: k.rule.table.holder, Seq: seq, Slots: true, Spent: a.Busy, Needs: a.Needs, RaiseTo: a.Want,
+		Offer: k.offer,
 	}, true
 }
 
@@ -247,7 +249,8 @@ func (k *slotKey) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	got, n := &a.Answer, a.Answer.Terms.Bucket.Burst
 
 	heard := a.Code == ledger.KeyOK && (got.Status == ledger.Superseded || got.Terms.Algorithm == rate.Concurrency) &&
-		k.Hear(k.seq, slots.Terms{N: n, TTL: got.TTL}, slots.Answer{
+		k.Hear(k.seq, got.TTL, slots.Answer{
+			N:          n,
 			Superseded: got.Status == ledger.Superseded, Slots: got.Granted, Others: got.Others, Holders: got.Holders, Short: got.Short,
 		})
 	if !heard {
@@ -309,8 +312,16 @@ func (k *slotKey) dueAt(now int64) int64 {
 		at = now // in flight, and not told
 	}
 
+	if k.Idle() < 0 {
+		at = now // more than was told
+	}
+
 	if len(k.line) > 0 && k.fullTill > 0 {
 		at = min(at, k.fullTill)
+	}
+
+	if k.offer > 0 {
+		at = min(at, k.told+offerEvery)
 	}
 
 	if k.recalled && k.Slots() > 0 {
@@ -333,7 +344,7 @@ func (k *slotKey) visit(now int64) (again int64, ask bool) {
 	k.Expire(now)
 
 	_, flying := k.Asked()
-	holds := k.Busy() > 0 || k.Slots() > 0 || len(k.line) > 0
+	holds := k.Busy() > 0 || k.Slots() > 0 || len(k.line) > 0 || k.offer > 0 && k.bounds()
 
 	switch {
 	case flying:
@@ -346,10 +357,10 @@ func (k *slotKey) visit(now int64) (again int64, ask bool) {
 		return now + slotOutage, false // nobody to tell: what is in flight ends, and what is held expires
 	}
 
-	if down, probe := k.down(now, true); down && !probe {
+	if down, probe := k.down(now, true); down {
 		k.serve(now)
 
-		return now + slotOutage, false
+		return now + slotOutage, probe && holds
 	}
 
 	at := k.dueAt(now)
@@ -399,7 +410,7 @@ func (t *Table) returnSlots(ctx context.Context) error {
 
 	var holding []*slotKey
 
-	for _, r := range t.allRules() {
+	for _, r := range append(t.allRules(), t.fleet.all, t.fleet.rest) {
 		r.each(func(r *Rule) {
 			r.slots.all(func(k *slotKey) {
 				k.mu.Lock()

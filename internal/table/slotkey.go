@@ -44,6 +44,7 @@ type slotKey struct {
 	downTo   int64  // until then its store does not answer
 	gone     bool   // it is in no table any more
 	stray    bool   // it never was, since the table is full: it is decided without a coordinator
+	offer    int64  // what this process adds to the limit, where servers make that up
 	due      int64  // its appointment, under the desk's lock; 0: none
 }
 

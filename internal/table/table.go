@@ -54,6 +54,10 @@ type Config struct {
 	// Alone says that no other holder has this source, so that nobody else wants what is idle here.
 	Alone bool
 
+	// Workers is how many requests this process serves at once, for a fleet
+	// shedder whose capacity is the sum of what servers announce; 0 adds nothing.
+	Workers int64
+
 	// Switches are kill switches of this process, beside those of its rules.
 	Switches rule.Switches
 }
@@ -83,6 +87,7 @@ type Table struct {
 	out    outage
 	queue  queue
 	desk   desk
+	fleet  Fleet
 	steps  *Stepped // what drives this table by hand; nil for most
 	wheel  wheel
 	counts counts
@@ -140,6 +145,7 @@ func New(source Source, cfg Config) *Table {
 	t.off.Store(until(cfg.Switches.All))
 	t.queue.init()
 	t.desk.init()
+	t.fleet.all, t.fleet.rest = t.newRule(rule.FleetAllID), t.newRule(rule.FleetRestID)
 	t.wheel.at = t.clock.Now() / slotWidth
 	t.waiters.New, t.flights.New = newWaiter, newFlight
 
@@ -200,6 +206,9 @@ func (t *Table) setLive(live int64) {
 		}
 	}
 }
+
+// Fleet returns the fleet shedder, be there one or not.
+func (t *Table) Fleet() *Fleet { return &t.fleet }
 
 // Live returns how many holders live in the fleet, as last heard.
 func (t *Table) Live() int64 { return t.live.Load() }

@@ -278,7 +278,10 @@ type KeyAsk struct {
 	// flight now, needs are of requests that wait for theirs, raise_to is how many
 	// are wanted in all, those included. Slots above raise_to are given back. No
 	// field but rule and key matters besides.
-	Slots         bool `protobuf:"varint,16,opt,name=slots,proto3" json:"slots,omitempty"`
+	Slots bool `protobuf:"varint,16,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Of an ask about slots: what the holder adds to their number, where that is
+	// made up by the holders; at most 10^9.
+	Offer         int64 `protobuf:"varint,17,opt,name=offer,proto3" json:"offer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,6 +426,13 @@ func (x *KeyAsk) GetSlots() bool {
 		return x.Slots
 	}
 	return false
+}
+
+func (x *KeyAsk) GetOffer() int64 {
+	if x != nil {
+		return x.Offer
+	}
+	return 0
 }
 
 // AcquireResponse carries the answer to a batch.
@@ -1190,7 +1200,7 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
 	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12'\n" +
-	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\xfd\x02\n" +
+	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\x93\x03\n" +
 	"\x06KeyAsk\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1210,7 +1220,8 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"endedSpent\x12\x14\n" +
 	"\x05ahead\x18\x0e \x01(\bR\x05ahead\x12\x19\n" +
 	"\blag_frac\x18\x0f \x01(\x03R\alagFrac\x12\x14\n" +
-	"\x05slots\x18\x10 \x01(\bR\x05slots\"D\n" +
+	"\x05slots\x18\x10 \x01(\bR\x05slots\x12\x14\n" +
+	"\x05offer\x18\x11 \x01(\x03R\x05offer\"D\n" +
 	"\x0fAcquireResponse\x121\n" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"S\n" +
 	"\bEnvelope\x12\x12\n" +

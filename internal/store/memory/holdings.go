@@ -10,6 +10,8 @@ import (
 func (w *snapshotWriter) slots(id keyID, s *ledger.State) {
 	w.ledger(entrySlots, id, rate.Time{}, s.Terms)
 	w.i64(s.Slots.Closed)
+	w.i64(s.Slots.Sum)
+	w.i64(s.Slots.At)
 	w.u32(uint32(len(s.Slots.Holdings)))
 
 	for _, h := range s.Slots.Holdings {
@@ -19,14 +21,15 @@ func (w *snapshotWriter) slots(id keyID, s *ledger.State) {
 		w.i64(h.Exp)
 		w.u64(h.Seq)
 		w.u64(h.Version)
+		w.i64(h.Offer)
 		w.u64(uint64(h.Fate))
 	}
 }
 
 // readSlots reads what slots wrote behind the terms.
 func (r *snapshotReader) readSlots(s *ledger.State) {
-	r.read(8 + 4)
-	s.Slots.Closed = r.i64()
+	r.read(3*8 + 4)
+	s.Slots.Closed, s.Slots.Sum, s.Slots.At = r.i64(), r.i64(), r.i64()
 
 	n := r.u32()
 	if r.err == nil && n > slots.MaxHoldings {
@@ -40,10 +43,10 @@ func (r *snapshotReader) readSlots(s *ledger.State) {
 			return
 		}
 
-		h := slots.Holding{Holder: r.u64(), Name: r.u64(), Slots: r.i64(), Exp: r.i64(), Seq: r.u64(), Version: r.u64()}
+		h := slots.Holding{Holder: r.u64(), Name: r.u64(), Slots: r.i64(), Exp: r.i64(), Seq: r.u64(), Version: r.u64(), Offer: r.i64()}
 		fate := r.u64()
 
-		if h.Slots < 0 || fate > uint64(slots.Shared) {
+		if h.Slots < 0 || h.Offer < 0 || fate > uint64(slots.Shared) {
 			r.failf("entry %d has a holding of %d slots and fate %d", r.count, h.Slots, fate)
 
 			return

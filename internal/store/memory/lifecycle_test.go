@@ -127,8 +127,8 @@ func TestSnapshotKeepsEverything(t *testing.T) {
 func TestSnapshotKeepsSlots(t *testing.T) {
 	f := newFixture(t, Config{})
 	state := ledger.State{
-		Terms: ledger.Terms{Algorithm: rate.Concurrency, Bucket: rate.Bucket{P: 1, Q: 1, Burst: 5}, TTL: slots.TTL, Version: 1},
-		Slots: slots.State{Holdings: make([]slots.Holding, 2), Closed: noon + 7},
+		Terms: ledger.Terms{Algorithm: rate.Concurrency, Bucket: rate.Bucket{P: 1, Q: 1, Burst: 5}, TTL: slots.TTL, Version: 1, Share: 80},
+		Slots: slots.State{Holdings: make([]slots.Holding, 2), Closed: noon + 7, Sum: 5500, At: noon - 3},
 	}
 	holding := reflect.ValueOf(&state.Slots.Holdings[1]).Elem()
 

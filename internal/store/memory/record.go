@@ -33,6 +33,8 @@ func fits(terms ledger.Terms) error {
 	switch b := terms.Bucket; {
 	case terms.Algorithm > rate.Concurrency:
 		return fmt.Errorf("terms: there is no algorithm %d", terms.Algorithm)
+	case terms.Share < 0 || terms.Share > 100:
+		return fmt.Errorf("terms: the share of %d%% is not within 0 and 100", terms.Share)
 	case terms.Length < 0 || terms.Length > rate.MaxProduct:
 		return fmt.Errorf("terms: the window of %d µs is not within 0 and %d", terms.Length, int64(rate.MaxProduct))
 	case terms.Calendar != (ledger.Calendar{}) && (terms.Calendar.Start >= terms.Calendar.End || terms.Calendar.End >= terms.Calendar.Next):

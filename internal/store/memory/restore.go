@@ -102,6 +102,8 @@ func (r *snapshotReader) readTerms() {
 	}
 
 	algorithm := r.u64()
+	t.Share = int64(algorithm >> shareShift)
+	algorithm &= 1<<shareShift - 1
 	t.Algorithm, t.Whole = rate.Algorithm(min(algorithm&^wholeBit, math.MaxUint8)), algorithm&wholeBit != 0
 	t.Length = r.i64()
 	t.Calendar = ledger.Calendar{Start: r.i64(), End: r.i64(), Next: r.i64()}

@@ -16,14 +16,14 @@ import (
 //
 //	header  "LWLEDGER", version (32), id, seed (128), time, loss
 //	then any number of entries, each behind a byte that says what it is:
-//	  terms   p, q, burst, version, revision, ttl, algorithm (and 2^32 if whole), length,
+//	  terms   p, q, burst, version, revision, ttl, algorithm (and 2^32 if whole, and 2^40 × share), length,
 //	          calendar start, end and next                 numbered from 0 as they come
 //	  rest    key id (128), tat µs or window's start, tat fraction or used, terms (32)
 //	  held    as rest, then used before, the number of leases (32), then for each
 //	          holder, id, granted, spent, debt, exp, seq, taken, version, then the number of
 //	          a log's entries (32), then for each its instant and tokens
-//	  slots   as rest, then until when the ledger is closed and the number of holdings (32), then
-//	          for each holder, name, slots, exp, seq, version and fate
+//	  slots   as rest, then until when the ledger is closed, its sum and when that was, and the number
+//	          of holdings (32), then for each holder, name, slots, exp, seq, version, offer and fate
 //	  end     nothing
 //	CRC-32C (32) of all before it
 const (
@@ -40,13 +40,14 @@ const (
 	termsSize  = 11 * 8
 	restSize   = 4*8 + 4
 	leaseSize  = 9 * 8
-	slotsSize  = 7 * 8
+	slotsSize  = 8 * 8
 
 	// maxLeases bounds the leases of one ledger in a snapshot, maxLog its log.
 	maxLeases = maxHolders
 	maxLog    = 1 << 20
 
-	wholeBit = 1 << 32
+	wholeBit   = 1 << 32
+	shareShift = 40
 )
 
 // A snapshotWriter writes a store's data. The first error stays and ends it all.
@@ -184,7 +185,7 @@ func (w *snapshotWriter) ledger(kind byte, id keyID, at rate.Time, t ledger.Term
 		w.u64(t.Version)
 		w.u64(t.Revision)
 		w.i64(t.TTL)
-		w.u64(uint64(t.Algorithm) | whole(t.Whole))
+		w.u64(uint64(t.Algorithm) | whole(t.Whole) | uint64(t.Share)<<shareShift)
 		w.i64(t.Length)
 		w.i64(t.Calendar.Start)
 		w.i64(t.Calendar.End)
