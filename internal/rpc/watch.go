@@ -35,11 +35,11 @@ func (c *Client) Watch(ctx context.Context, known uint64, apply func(*rule.Set) 
 			backoff, waited = min(maxRewatch, 2*backoff), true
 
 			continue
-		case waited: // others did, too
+		case waited && r.open(): // others did, too; a call that was answered meanwhile has had its turn
 			wait(ctx, c.crowd.arrive(helloSpread))
-
-			waited = false
 		}
+
+		waited = false
 
 		heard, err := w.from(ctx, r)
 		if heard {
