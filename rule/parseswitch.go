@@ -49,7 +49,8 @@ func (v value) ruleSwitches(rules []*Rule) map[string]Switch {
 		switch {
 		case !ids[id]:
 			fix := "write the id of a rule of this document"
-			if slips++; slips <= few {
+			slips++
+			if slips <= few {
 				fix = similarRule(id, rules, fix)
 			}
 			one.fail("there is no rule "+quote(id), fix)
