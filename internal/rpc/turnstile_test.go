@@ -208,3 +208,32 @@ func TestAClientComesBackWhenItWasTold(t *testing.T) {
 		t.Errorf("the other one was not asked: %v", err)
 	}
 }
+
+// What an answer costs both sides, and what a refusal does, over a connection of its own.
+func BenchmarkAcquireUnderLoad(b *testing.B) {
+	server := serve(b, ServerConfig{Coordinator: newCoordinator(b, newStore(b), newBook(b)), Signer: signer(b, 1)})
+	client := dialTo(b, nil, server)
+	stub := client.replicas[0].stub
+
+	var n calls
+
+	for _, row := range []struct {
+		name string
+		room int64
+	}{{"answered", maxAtWork}, {"refused", 0}} {
+		b.Run(row.name, func(b *testing.B) {
+			server.queue.room.Store(row.room)
+
+			for b.Loop() {
+				req, err := client.encode(n.take("k"))
+				if err != nil {
+					b.Fatal(err)
+				}
+
+				if _, err = stub.Acquire(b.Context(), &req.req); (err == nil) != (row.room > 0) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
