@@ -7,8 +7,9 @@ import (
 
 // See margin; µs, and a part of the window.
 const (
-	edgeMargin = 5_000
-	edgePart   = 10
+	edgeMargin  = 5_000
+	edgePart    = 10
+	exactMargin = 500 // for those who read the real clock
 )
 
 // Need says why a lease asks.
@@ -290,7 +291,7 @@ func (l *Lease) Refresh() int64 {
 	ttl := l.heard.terms().TTL
 	if l.heard.terms().Algorithm.Windowed() {
 		if whole := ttl; l.until-l.sent.at < whole/2 {
-			return l.until // it ends with its window anyway
+			return l.over // it ends with its window anyway
 		}
 
 		ttl = min(ttl, l.until-l.sent.at)

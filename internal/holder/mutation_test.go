@@ -45,7 +45,7 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 		"a doubled ask is applied":                 {{ledgerGo, "ask.Seq <= s.Leases[i].Seq", "ask.Seq < s.Leases[i].Seq"}},
 		"an expired lease is dropped as unspent":   {{ledgerGo, "\ts.lift(at, s.Outstanding())\n", ""}, {ledgerGo, "\t\ts.lift(l.Exp, out)\n", ""}},
 		"a lease outlives its TTL":                 {{leaseGo, "case l.over != 0 && now >= l.over:", "case false:"}, {leaseGo, "case l.until != 0 && now >= l.until:", "case false && now > 0:"}},
-		"spending began to refill before it did":   {{markGo, "ticks.After(m.tick), m.sentBase-m.first", "ticks.After(m.tick), m.sentBase-m.first-1"}},
+		"spending began to refill before it did":   {{markGo, "m.over(ticks), m.sentBase-m.first", "m.over(ticks), m.sentBase-m.first-1"}},
 		"only the spends since the ask are marked": {{markGo, "m.before.raise(b, m.now.at, m.now.n+m.base-m.sentBase)", "_ = b"}},
 		"a return that is spent as well":           {{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}},
 		"a refund is credited again":               {{leaseGo, "l.debt, l.credit = l.acked, false", "l.credit = false"}},

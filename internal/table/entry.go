@@ -185,8 +185,6 @@ func (e *Entry) quickTurn(tick int64) bool {
 // turn brings the lease to the present tick; under the lock.
 func (e *Entry) turn(now int64) (tick int64) {
 	c := e.rule.table.clock
-	tick = c.Turn(now)
-	e.Turn(tick, now, c)
 
-	return tick
+	return e.Turn(c.Turn(now), now, c)
 }
