@@ -252,7 +252,14 @@ func (l *Lease) settleDebt(now int64, a *ledger.Answer) {
 
 // scarce notes until when asking again is useless.
 func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
-	l.low.Store(min(l.demand.low(), max(1, l.balance.Load()/lowPart), a.Granted))
+	balance := l.balance.Load()
+	low := min(l.demand.low(), max(1, balance/lowPart), a.Granted)
+
+	if a.Terms.Algorithm.Windowed() && balance >= int64(l.demand.rate*float64(a.Window.Left)) {
+		low = min(low, 1) // it will do until the window ends
+	}
+
+	l.low.Store(low)
 	l.denyTill.Store(0)
 
 	if a.AskAgain <= 0 {
