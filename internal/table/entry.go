@@ -49,8 +49,10 @@ type Entry struct {
 const shortKey = 16
 
 // entry returns the entry of key, made if need be.
-func (r *Rule) entry(key string) *Entry {
-	key = rule.Compact(key)
+func (r *Rule) entry(key string) *Entry { return r.entryOf(rule.Compact(key)) }
+
+// entryOf is entry for a key that is compact already.
+func (r *Rule) entryOf(key string) *Entry {
 	if e := r.keys.find(key); e != nil {
 		return e
 	}
