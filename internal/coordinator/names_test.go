@@ -29,8 +29,10 @@ func TestANameOfOneHolderAtATime(t *testing.T) {
 		t.Error("a name has no id, or that of another")
 	}
 
-	if hear(3, "api-1") != id || hear(3, "api-1") != id {
-		t.Error("a process that started again has lost its name")
+	for range 2 {
+		if hear(3, "api-1") != id {
+			t.Error("a process that started again has lost its name")
+		}
 	}
 
 	now = now.Add(time.Minute) // the one before has been silent for long
