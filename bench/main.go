@@ -39,7 +39,7 @@ func main() {
 
 func run(args []string, stdout, progress io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	rounds := flags.Int("rounds", 7, "how often each entrant is measured; the tables quote the median")
+	rounds := flags.Int("rounds", 5, "how often each entrant is measured; the tables quote the median")
 	each := flags.Duration("benchtime", 200*time.Millisecond, "how long one timed measurement takes")
 	tables := flags.String("tables", "",
 		"which tables are measured, separated by commas: "+strings.Join(names(contests()), ", ")+"; all if empty")

@@ -15,7 +15,7 @@ import (
 const (
 	memoryKeys = 200_000
 	// settled is how long nobody asks before idle keys are measured: a holder keeps a key for 2 s.
-	settled = 4 * time.Second
+	settled = 3 * time.Second
 )
 
 // calm is a limit that is not reached by one request: what most keys look like at any time.
@@ -26,7 +26,7 @@ func memory() contest {
 	c := contest{
 		name: "memory", title: "Memory a key", rounds: 1,
 		about: "Heap in bytes, for each of 200,000 keys of 11 bytes, their text included, under 100 a minute: " +
-			"just after one request of each, and when nobody has asked for four seconds.",
+			"just after one request of each, and when nobody has asked for three seconds.",
 		columns: []string{"bytes, just asked", "bytes, idle"},
 		entrants: []entrant{
 			{name: "Leaseway's memory store, as of a coordinator", side: ours, measure: heap(storeAlone)},
