@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/didip/tollbooth/v7"
@@ -55,7 +54,7 @@ func deciders() []decider {
 }
 
 // decisions enters every decider under q; prepare is what happens between opening and measuring.
-func decisions(q quota, prepare func(limiter) func(*testing.B)) []entrant {
+func decisions(q quota, prepare func(limiter) func() func(n int) (wrong int)) []entrant {
 	all := make([]entrant, len(deciders()))
 
 	for i, d := range deciders() {
@@ -65,7 +64,7 @@ func decisions(q quota, prepare func(limiter) func(*testing.B)) []entrant {
 				return opened{}, fmt.Errorf("%s: %w", d.name, err)
 			}
 
-			return opened{bench: prepare(l), close: l.close}, nil
+			return opened{worker: prepare(l), close: l.close}, nil
 		}}
 	}
 
