@@ -11,6 +11,7 @@ import (
 	tollboothlimiter "github.com/didip/tollbooth/v7/limiter"
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
 	jujuratelimit "github.com/juju/ratelimit"
+	sethvargolimiter "github.com/sethvargo/go-limiter"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
@@ -162,9 +163,20 @@ func xTimeMutex(q quota) (limiter, error) {
 	}}, nil
 }
 
+// newSethvargo stretches an endless quota: what comes back in an interval is interval/tokens, in ns, which of a billion a
+// second is one token.
+func newSethvargo(q quota) (sethvargolimiter.Store, error) {
+	config := memorystore.Config{Tokens: uint64(q.limit), Interval: q.window}
+	if q == endless() {
+		config.Tokens, config.Interval = 3_600*config.Tokens, 3_600*config.Interval
+	}
+
+	return memorystore.New(&config)
+}
+
 func sethvargo(q quota) (limiter, error) {
 	ctx := context.Background()
-	store, err := memorystore.New(&memorystore.Config{Tokens: uint64(q.limit), Interval: q.window})
+	store, err := newSethvargo(q)
 
 	return limiter{take: func(key string) bool {
 		_, _, _, ok, err := store.Take(ctx, key)

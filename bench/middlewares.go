@@ -12,7 +12,6 @@ import (
 	"github.com/didip/tollbooth/v7"
 	"github.com/go-chi/httprate"
 	"github.com/sethvargo/go-limiter/httplimit"
-	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	"golang.org/x/time/rate"
@@ -112,7 +111,7 @@ func leasewayMiddleware(opts ...leasewayhttp.Option) func(quota) (wrap, func(), 
 }
 
 func sethvargoMiddleware(q quota) (wrap, func(), error) {
-	store, err := memorystore.New(&memorystore.Config{Tokens: uint64(q.limit), Interval: q.window})
+	store, err := newSethvargo(q)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -113,8 +113,9 @@ func (t *team) work(i int, end time.Time) []time.Duration {
 			t.last.Store(round)
 		}
 
-		// All of them spin here: to be woken would take longer than a slice.
+		// Nobody sleeps here: to be woken would take longer than a slice.
 		for t.arrived.Add(1); t.arrived.Load() < round*n; {
+			runtime.Gosched()
 		}
 
 		// Not merely whether it is over: the first may be a round ahead of who is late to look.

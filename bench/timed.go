@@ -9,9 +9,9 @@ import (
 // timedFor is how long one measurement takes.
 const timedFor = 200 * time.Millisecond
 
-// mayBeWrong is the part of the answers that may be others than expected. When processors are taken away in the middle of
-// a decision some limiters refuse, or answer with errors, what they should not; that takes as long as any answer.
-const mayBeWrong = 0.5
+// mayBeWrong is the part of the answers that may be others than expected: throttled answers with errors when several
+// processors want one key at once.
+const mayBeWrong = 0.1
 
 // opened is an entrant that is ready. close ends what open began, and may be nil.
 type opened struct {
