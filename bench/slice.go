@@ -9,8 +9,12 @@ import (
 )
 
 const (
-	sliceTime  = 30 * time.Microsecond
-	leastSlice = 100 // slices of one measurement, however long they take
+	sliceTime = 30 * time.Microsecond
+	// apart is how far from each other the workers may begin a slice.
+	apart = sliceTime / 10
+	// leastSlices is how many slices a measurement needs, mostTries how often the time may be extended to get them.
+	leastSlices = 100
+	mostTries   = 20
 	// trimmed is the part of the slices that is left out: the slowest tenth.
 	trimmed = 10
 )
@@ -19,37 +23,46 @@ const (
 // allocations. wrong is the part of the steps that came out in another way than expected.
 //
 // Whatever else runs on the machine interrupts a process for milliseconds at a time. So the steps are measured in slices
-// of some tens of microseconds, all workers beginning each together, and the slowest tenth of the slices is left out:
-// those are the interrupted ones, and more. The mean of the rest has in it what the steps cause themselves, such as
-// most of the work of the garbage collector.
+// of some tens of microseconds. Those that the workers did not begin at the same time, since one of them had no
+// processor, are left out, and of the rest the slowest tenth: those are the interrupted ones, and more. The mean of what
+// remains has in it what the steps cause themselves, such as most of the work of the garbage collector.
 func slice(workers []func(n int) (wrong int), least time.Duration) (s sample, wrong float64) {
-	steps := calibrate(workers[0])
+	t := &team{workers: workers, steps: calibrate(workers[0]), began: time.Now()}
 
 	var (
 		before, after runtime.MemStats
-		team          = &team{workers: workers, steps: steps}
+		times         []time.Duration
+		done          int
 	)
 
 	runtime.ReadMemStats(&before)
 
-	slowest := team.run(least)
+	for try := 0; try == 0 || try < mostTries && len(times) < leastSlices; try++ {
+		together, all := t.run(least)
+		times = append(times, together...)
+		done += all * len(workers) * t.steps
+	}
 
 	runtime.ReadMemStats(&after)
 
-	slices.Sort(slowest)
-	kept := slowest[:len(slowest)-len(slowest)/trimmed]
+	// Rounded down, since what runs beside the steps allocates now and then.
+	s.allocs = int64(after.Mallocs-before.Mallocs) / int64(done)
+	s.value = trimmedMean(times) / float64(len(workers)*t.steps)
+
+	return s, float64(t.wrong.Load()) / float64(done)
+}
+
+// trimmedMean is the mean of all but the slowest tenth, ns; NaN of none.
+func trimmedMean(times []time.Duration) float64 {
+	slices.Sort(times)
+	kept := times[:len(times)-len(times)/trimmed]
 
 	sum := time.Duration(0)
 	for _, t := range kept {
 		sum += t
 	}
 
-	each := len(workers) * steps
-	s.value = float64(sum.Nanoseconds()) / float64(len(kept)*each)
-	// Rounded down, since what runs beside the steps allocates now and then.
-	s.allocs = int64(after.Mallocs-before.Mallocs) / int64(len(slowest)*each)
-
-	return s, float64(team.wrong.Load()) / float64(len(slowest)*each)
+	return float64(sum.Nanoseconds()) / float64(len(kept))
 }
 
 // calibrate finds how many steps fill a slice.
@@ -74,58 +87,72 @@ func calibrate(work func(n int) (wrong int)) int {
 type team struct {
 	workers []func(n int) (wrong int)
 	steps   int
+	began   time.Time
 
 	arrived atomic.Int64
 	last    atomic.Int64 // the round that is not run any more; 0 as long as nobody knows
 	wrong   atomic.Int64
 }
 
-// run returns the time of the slowest worker in each slice.
-func (t *team) run(least time.Duration) []time.Duration {
+// span is when a worker began and ended a slice, since the team began.
+type span struct{ from, to time.Duration }
+
+// run returns how long those slices took that all workers began together, and how many there were in all.
+func (t *team) run(least time.Duration) (together []time.Duration, all int) {
 	var (
-		all   sync.WaitGroup
-		times = make([][]time.Duration, len(t.workers))
+		working sync.WaitGroup
+		spans   = make([][]span, len(t.workers))
 	)
 
+	t.arrived.Store(0)
+	t.last.Store(0)
+
 	for i := range t.workers {
-		all.Go(func() { times[i] = t.work(i, time.Now().Add(least)) })
+		working.Go(func() { spans[i] = t.work(i, time.Now().Add(least)) })
 	}
 
-	all.Wait()
+	working.Wait()
 
-	slowest := times[0]
-	for _, other := range times[1:] {
-		for k := range slowest {
-			slowest[k] = max(slowest[k], other[k])
+	for k := range spans[0] {
+		first, latest, end := spans[0][k].from, spans[0][k].from, spans[0][k].to
+		for i := range spans {
+			s := spans[i][k]
+			first, latest, end = min(first, s.from), max(latest, s.from), max(end, s.to)
+		}
+
+		if latest-first <= apart {
+			together = append(together, end-first)
 		}
 	}
 
-	return slowest
+	return together, len(spans[0])
 }
 
 // work is one worker's part. The first says when it is over.
-func (t *team) work(i int, end time.Time) []time.Duration {
+func (t *team) work(i int, end time.Time) []span {
 	n := int64(len(t.workers))
-	times := make([]time.Duration, 0, 1<<14)
+	spans := make([]span, 0, 1<<14)
 
 	for round := int64(1); ; round++ {
-		if i == 0 && (len(times) >= leastSlice && time.Now().After(end)) {
+		if i == 0 && len(spans) > 0 && time.Now().After(end) {
 			t.last.Store(round)
 		}
 
-		// Nobody sleeps here: to be woken would take longer than a slice.
-		for t.arrived.Add(1); t.arrived.Load() < round*n; {
-			runtime.Gosched()
+		// Nobody sleeps here, nor lets others run: to come back would take longer than a slice.
+		t.arrived.Add(1)
+
+		for here := false; !here; {
+			here = t.arrived.Load() >= round*n
 		}
 
 		// Not merely whether it is over: the first may be a round ahead of who is late to look.
 		if t.last.Load() == round {
-			return times
+			return spans
 		}
 
-		began := time.Now()
+		from := time.Since(t.began)
 		wrong := t.workers[i](t.steps)
-		times = append(times, time.Since(began))
+		spans = append(spans, span{from, time.Since(t.began)})
 
 		t.wrong.Add(int64(wrong))
 	}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"time"
 )
@@ -60,6 +62,10 @@ func (e *entrant) time(n int) (sample, error) {
 	}
 
 	s, wrong := slice(workers, timedFor)
+	if math.IsNaN(s.value) {
+		return sample{}, errors.New("the processors never ran at the same time; let the machine do less beside")
+	}
+
 	if wrong > mayBeWrong {
 		return sample{}, fmt.Errorf("%.1f %% of the answers were not the expected ones", 100*wrong)
 	}
