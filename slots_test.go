@@ -421,3 +421,24 @@ func TestTheFleetShedder(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 }
+
+// Who has waited in a queue still gets all the time that there is to hear of its other rules.
+func TestAQueueDoesNotUseUpTheDeadline(t *testing.T) {
+	t.Parallel()
+
+	f := newFleet(t, `rules:
+  - {id: slots, keyBy: global, algorithm: concurrency, limit: 1, queue: {size: 5, wait: 1m}}
+  - {id: a, keyBy: user, limit: 10, window: 1h, onUnavailable: deny}
+  - {id: b, keyBy: user, limit: 10, window: 1m, onUnavailable: deny}`, 1, leaseway.WithDeadline(5*time.Second))
+	l := f.holders[0]
+	first := l.Decide(t.Context(), leaseway.Request{User: "first"})
+	waited := make(chan leaseway.Decision)
+
+	go func() { waited <- l.Decide(t.Context(), leaseway.Request{User: "second"}) }()
+
+	time.AfterFunc(6*time.Second, func() { l.Done(first) })
+
+	if d := <-waited; !d.Allowed {
+		t.Errorf("after six seconds in a queue: %+v", d)
+	}
+}
