@@ -26,14 +26,8 @@ func Benchmark(b *testing.B) {
 					b.Cleanup(o.close)
 				}
 
-				b.ReportAllocs()
-				b.SetParallelism(1)
 				b.ResetTimer()
-				b.RunParallel(func(pb *testing.PB) {
-					for work := o.worker(); pb.Next(); {
-						work(1)
-					}
-				})
+				o.bench(b)
 			})
 		}
 	}

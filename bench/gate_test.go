@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 )
@@ -105,9 +107,16 @@ func TestTheMiddlewareStaysFast(t *testing.T) {
 
 // request serves one request behind a middleware.
 func request(w wrap) func() {
-	work := serve(w)()
+	h := w(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	r := httptest.NewRequest(http.MethodGet, "/v1/search?q=x", http.NoBody)
+	r.Header.Set(keyField, hotKey)
 
-	return func() { work(1) }
+	out := &discard{}
+
+	return func() {
+		out.header = make(http.Header)
+		h.ServeHTTP(out, r)
+	}
 }
 
 // A decision from memory allocates nothing, with rules to match or without, admitted or refused.

@@ -1,25 +1,15 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"runtime"
-	"time"
+	"testing"
 )
 
-// timedFor is how long one measurement takes.
-const timedFor = 200 * time.Millisecond
-
-// mayBeWrong is the part of the answers that may be others than expected: throttled answers with errors when several
-// processors want one key at once.
-const mayBeWrong = 0.1
-
-// opened is an entrant that is ready. close ends what open began, and may be nil.
+// opened is an entrant that is ready. Its bench may run many times; close ends what open began, and may be nil.
 type opened struct {
-	// worker makes what one processor does: n steps, of which it says how many came out in another way than expected.
-	worker func() func(n int) (wrong int)
-	close  func()
+	bench func(b *testing.B)
+	close func()
 }
 
 // processors are the GOMAXPROCS of a timed contest's columns.
@@ -56,21 +46,12 @@ func (e *entrant) time(n int) (sample, error) {
 
 	runtime.GC()
 
-	workers := make([]func(n int) (wrong int), n)
-	for i := range workers {
-		workers[i] = o.worker()
+	m := testing.Benchmark(o.bench)
+	if m.N == 0 {
+		return sample{}, fmt.Errorf("%s: an answer was not the expected one", e.name)
 	}
 
-	s, wrong := slice(workers, timedFor)
-	if math.IsNaN(s.value) {
-		return sample{}, errors.New("the processors never ran at the same time; let the machine do less beside")
-	}
-
-	if wrong > mayBeWrong {
-		return sample{}, fmt.Errorf("%.1f %% of the answers were not the expected ones", 100*wrong)
-	}
-
-	return s, nil
+	return sample{value: float64(m.T.Nanoseconds()) / float64(m.N), allocs: m.AllocsPerOp()}, nil
 }
 
 func cpus(n int) string {
@@ -85,7 +66,7 @@ func hot() contest {
 	return timed(contest{
 		name: "hot", title: "One hot key", goal: 0.5,
 		about: "All requests name the same key, which is looked up each time. Nothing is refused.",
-		entrants: decisions(endless(), func(l limiter) func() func(n int) (wrong int) {
+		entrants: decisions(endless(), func(l limiter) func(*testing.B) {
 			return loop(func(int) bool { return l.take(hotKey) })
 		}),
 	})
@@ -95,7 +76,7 @@ func manyKeys() contest {
 	return timed(contest{
 		name: "keys", title: "100,000 keys", goal: 0.5,
 		about: "Keys follow a Zipf distribution (exponent 1.1). All of them were seen before. Nothing is refused.",
-		entrants: decisions(endless(), func(l limiter) func() func(n int) (wrong int) {
+		entrants: decisions(endless(), func(l limiter) func(*testing.B) {
 			zipf := newTraffic() // of this entrant alone: a million strings in the heap would slow the other contests
 			zipf.visit(l)
 
@@ -108,7 +89,7 @@ func refusals() contest {
 	return timed(contest{
 		name: "refusals", title: "Refusals", goal: 0.5,
 		about: "One key whose limit, 1 an hour, is used up: what a caller who runs wild costs.",
-		entrants: decisions(exhausted(), func(l limiter) func() func(n int) (wrong int) {
+		entrants: decisions(exhausted(), func(l limiter) func(*testing.B) {
 			l.take(hotKey)
 
 			return loop(func(int) bool { return !l.take(hotKey) })

@@ -60,13 +60,15 @@ func floors() map[string]place {
 			"internal/load", "rule", "internal/holder", "internal/ledger", "internal/rate", "internal/shed",
 		}},
 
-		"internal/load":            {engine, nil},
-		"internal/table":           {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots"}},
-		"internal/coordinator":     {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},
-		"internal/rpc":             {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},
-		"internal/store":           {engine, []string{"internal/ledger", "internal/rate"}},
-		"internal/store/memory":    {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
-		"internal/store/storetest": {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
+		"internal/load":                  {engine, nil},
+		"internal/table":                 {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots"}},
+		"internal/coordinator":           {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},
+		"internal/rpc":                   {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},
+		"internal/store":                 {engine, []string{"internal/ledger", "internal/rate"}},
+		"internal/store/memory":          {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
+		"internal/store/redis":           {engine, []string{"internal/store", "internal/ledger", "internal/rate"}},
+		"internal/store/redis/redistest": {engine, nil}, // for tests alone
+		"internal/store/storetest":       {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 
 		"rule":              {pure, []string{"internal/rate"}},
 		"internal/rulespec": {pure, nil},

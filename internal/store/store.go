@@ -9,7 +9,8 @@
 // result is an error may or may not have been applied; sending it again with the
 // same seq is safe, and only then.
 //
-// The stores: memory (one process, nothing installed). Their neighbour above is the coordinator.
+// The stores: memory (one process, nothing installed) and redis (shared by any
+// number of coordinators). Their neighbour above is the coordinator.
 package store
 
 import (

@@ -134,7 +134,10 @@ func (k *slotKey) decide(now int64, h *SlotHit) (*berth, next) {
 
 	down, probe := k.down(now, true)
 	if !down && !k.full(now) {
-		return k.join(h, k.mayQueue(h)), wait
+		w := k.join(h)
+		w.queued = k.mayQueue(h)
+
+		return w, wait
 	}
 
 	after := done
@@ -147,7 +150,10 @@ func (k *slotKey) decide(now int64, h *SlotHit) (*berth, next) {
 	}
 
 	if k.mayQueue(h) {
-		return k.join(h, true), after
+		w := k.join(h)
+		w.queued = true
+
+		return w, after
 	}
 
 	k.turn(h, k.origin(down))

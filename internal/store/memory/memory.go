@@ -178,7 +178,7 @@ func fail(results []store.Result, err error) {
 
 // apply handles one op, and reports whether a step of the sweep is due.
 func (s *Store) apply(now int64, op *store.Op, result *store.Result) (sweep bool) {
-	if err := fits(op.Terms); err != nil {
+	if err := op.Terms.Check(); err != nil {
 		*result = store.Result{Err: fmt.Errorf("rule %q: %w", op.Key.Rule, err)}
 
 		return false

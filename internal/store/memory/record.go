@@ -1,11 +1,6 @@
 package memory
 
-import (
-	"fmt"
-
-	"github.com/leaseway/leaseway/internal/ledger"
-	"github.com/leaseway/leaseway/internal/rate"
-)
+import "github.com/leaseway/leaseway/internal/rate"
 
 // A record is one ledger in a table, in 32 bytes. One that Pack says in two
 // numbers is all there: 56 bits of microseconds, 40 of the fraction or count and
@@ -27,30 +22,6 @@ const (
 	// debt of many full buckets of the slowest kind could go on beyond.
 	maxTAT = 1<<55 - 1
 )
-
-// fits reports whether terms are such that their ledgers fit a record and their arithmetic is exact.
-func fits(terms ledger.Terms) error {
-	switch b := terms.Bucket; {
-	case terms.Algorithm > rate.Concurrency:
-		return fmt.Errorf("terms: there is no algorithm %d", terms.Algorithm)
-	case terms.Share < 0 || terms.Share > 100:
-		return fmt.Errorf("terms: the share of %d%% is not within 0 and 100", terms.Share)
-	case terms.Length < 0 || terms.Length > rate.MaxProduct:
-		return fmt.Errorf("terms: the window of %d µs is not within 0 and %d", terms.Length, int64(rate.MaxProduct))
-	case terms.Calendar != (ledger.Calendar{}) && (terms.Calendar.Start >= terms.Calendar.End || terms.Calendar.End >= terms.Calendar.Next):
-		return fmt.Errorf("terms: the calendar window %+v does not go forward", terms.Calendar)
-	case b.P < 1 || b.Q < 1 || b.Burst < 1:
-		return fmt.Errorf("terms: a token each %d/%d µs and a burst of %d must be positive: make the bucket with rate.NewBucket",
-			b.P, b.Q, b.Burst)
-	case b.Q > rate.MaxLimit || b.P > rate.MaxProduct/b.Burst:
-		return fmt.Errorf("terms: a token each %d/%d µs and a burst of %d cannot be counted exactly: make the bucket with rate.NewBucket",
-			b.P, b.Q, b.Burst)
-	case terms.TTL < 0 || terms.TTL > rate.MaxProduct:
-		return fmt.Errorf("terms: the lease TTL of %d µs is not within 0 and %d", terms.TTL, int64(rate.MaxProduct))
-	default:
-		return nil
-	}
-}
 
 // clamp holds an instant within what a record can say.
 func clamp(t rate.Time) rate.Time {

@@ -108,7 +108,7 @@ func (r *snapshotReader) readTerms() {
 	t.Length = r.i64()
 	t.Calendar = ledger.Calendar{Start: r.i64(), End: r.i64(), Next: r.i64()}
 
-	if err := fits(t); r.err == nil && err != nil {
+	if err := t.Check(); r.err == nil && err != nil {
 		r.failf("%w", err)
 	}
 

@@ -141,25 +141,3 @@ func TestTermsAreKeptWhileInUse(t *testing.T) {
 		t.Error("a free reference was not used again")
 	}
 }
-
-func TestFits(t *testing.T) {
-	good := rate.Bucket{P: 1, Q: 1, Burst: 1}
-
-	for name, bad := range map[string]ledger.Terms{
-		"no bucket":         {},
-		"negative window":   {Bucket: rate.Bucket{P: -1, Q: 1, Burst: 1}},
-		"no burst":          {Bucket: rate.Bucket{P: 1, Q: 1}},
-		"span too large":    {Bucket: rate.Bucket{P: 1 << 30, Q: 1, Burst: 1 << 30}},
-		"fraction too fine": {Bucket: rate.Bucket{P: 1, Q: rate.MaxLimit + 1, Burst: 1}},
-		"negative TTL":      {Bucket: good, TTL: -1},
-		"endless TTL":       {Bucket: good, TTL: 1 << 62},
-	} {
-		if fits(bad) == nil {
-			t.Errorf("%s: %+v fits", name, bad)
-		}
-	}
-
-	if err := fits(ledger.Terms{Bucket: good, TTL: 500_000}); err != nil {
-		t.Error(err)
-	}
-}

@@ -1,0 +1,128 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// maxHolders bounds the incarnations that live at once; far more than a fleet has.
+const maxHolders = 1 << 18
+
+// Beat notes that holders live for another ttl, and returns how many live; see
+// store.Store. A ttl of 0 says that they left. It also hears whose data this is,
+// and sees to it that what says so outlives the ledgers.
+func (s *Store) Beat(ctx context.Context, holders []uint64, ttl time.Duration) (live int64, err error) {
+	if err := s.usable(ctx); err != nil {
+		return 0, err
+	}
+
+	if ttl < 0 {
+		return 0, fmt.Errorf("beat: the ttl of %v is negative", ttl)
+	}
+
+	ctx, cancel := within(ctx)
+	defer cancel()
+
+	seen := s.beat.loads.Load()
+
+	heard, err := s.sendBeat(ctx, holders, ttl)
+	if refusalOf(err) == unknownScript {
+		s.beat.load(ctx, s.client, seen)
+
+		heard, err = s.sendBeat(ctx, holders, ttl)
+	}
+
+	if err != nil {
+		return 0, fmt.Errorf("beat: Redis: %w", err)
+	}
+
+	s.id.Store(heard.id)
+
+	if heard.kept < keepData/2 {
+		if err := s.renewMarks(ctx); err != nil {
+			return heard.live, fmt.Errorf("beat: the marks of the data were not renewed: %w", err)
+		}
+	}
+
+	if heard.refused > 0 {
+		return heard.live, fmt.Errorf("beat: %d holders live already, which is the most that are counted", heard.live)
+	}
+
+	return heard.live, nil
+}
+
+// heard is what Redis says to a beat.
+type heard struct {
+	live, refused int64
+	id            uint64
+	kept          time.Duration // how long the id is kept
+}
+
+func (s *Store) sendBeat(ctx context.Context, holders []uint64, ttl time.Duration) (heard, error) {
+	now := ""
+	if s.clock != nil {
+		now = decimal(s.clock())
+	}
+
+	fresh, err := randomID()
+	if err != nil {
+		return heard{}, err
+	}
+
+	args := make([]string, 0, 6+len(holders))
+	args = append(args, fresh, decimal(keepData.Milliseconds()), decimal(ttl.Microseconds()), decimal(maxHolders), s.least, now)
+
+	for _, h := range holders {
+		args = append(args, idText(h))
+	}
+
+	list, err := s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.beat.sha).Numkeys(2).Key(s.names.holders(), s.names.id()).
+		Arg(args...).Build()).ToArray()
+	if err != nil {
+		return heard{}, err
+	}
+
+	return readBeat(list)
+}
+
+func readBeat(list []rueidis.RedisMessage) (h heard, err error) {
+	if len(list) != 4 {
+		return h, errAnswer
+	}
+
+	var errs [4]error
+
+	var id string
+
+	var kept int64
+
+	h.live, errs[0] = list[0].AsInt64()
+	h.refused, errs[1] = list[1].AsInt64()
+	id, errs[2] = list[2].ToString()
+	kept, errs[3] = list[3].AsInt64()
+
+	if err := errors.Join(errs[:]...); err != nil {
+		return h, err
+	}
+
+	h.kept = time.Duration(kept) * time.Millisecond
+	h.id, err = readID(id)
+
+	return h, err
+}
+
+// An id is eight bytes, so that it is exact where numbers are doubles.
+func idText(id uint64) string { return string(binary.BigEndian.AppendUint64(nil, id)) }
+
+func readID(text string) (uint64, error) {
+	if len(text) != 8 {
+		return 0, fmt.Errorf("the data's id has %d bytes where 8 belong: another program uses these keys (set another prefix)", len(text))
+	}
+
+	return binary.BigEndian.Uint64([]byte(text)), nil
+}

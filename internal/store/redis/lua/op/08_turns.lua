@@ -1,0 +1,106 @@
+-- ledger: who gets how much of what is scarce, and when they come again.
+local scarceFloor, scarceCeiling, scarcePerHolder = 100000, 1000000, 10
+local slidingFloor, slidingParts = 10000, 50
+
+local function left(l) return l.granted - l.spent end
+
+local function outstanding(s)
+  local o = 0
+  for _, l in ipairs(s.leases) do o = o + left(l) end
+  return o
+end
+
+-- collect is for how long several holders wait until tokens have collected, µs.
+local function collect(s)
+  local t = s.terms
+  local long = max(scarceFloor, bucketAdd(t, at(0), 1)[1] * scarcePerHolder * #s.leases)
+  long = min(floor(bucketAdd(t, at(0), t.burst)[1] / 4), long, scarceCeiling)
+  if t.algorithm == SlidingWindow then
+    local _, stop = span(t, s.now)
+    long = min(long, max(slidingFloor, min(floor(t.length / slidingParts), floor((stop - s.now) / 4))))
+  end
+  return long
+end
+
+-- fair is one holder's part of what may be leased in all.
+local function fair(s) return max(1, floor(floor(s.terms.burst * 4 / 5) / #s.leases)) end
+
+-- waiting counts the holders that wait for their turn, and l.
+local function waiting(s, l)
+  local n = 1
+  for _, o in ipairs(s.leases) do
+    if o ~= l and o.due > s.now then n = n + 1 end
+  end
+  return n
+end
+
+-- ofTurn is how much of available holder l gets when others wait for their turns.
+local function ofTurn(s, l, available)
+  local t = s.terms
+  local n = waiting(s, l)
+  local part = 1 + floor(n / 10)
+  return max(1, min(floor((available + part - 1) / part), floor(5 * collect(s) * t.q / (4 * n * t.p))))
+end
+
+local function ofSliding(s, l, available)
+  local part = floor(available / (#s.leases + 1))
+  if part == 0 or waiting(s, l) > 1 then return max(part, ofTurn(s, l, available)) end
+  return part
+end
+
+-- share is how much of available holder l may lease.
+local function share(s, l, available)
+  if not leases(s.terms) then return 0 end
+  local burst = s.terms.burst
+  local most = min(available, floor(burst * 4 / 5) - s.others - left(l))
+  local others = #s.leases - 1
+  if others == 0 then
+    return most
+  elseif s.terms.algorithm == SlidingWindow then
+    return min(ofSliding(s, l, available), most)
+  elseif available >= floor(burst / 2) then
+    return min(floor(available / (others + 2)), most)
+  elseif available >= floor(burst / 4) then
+    return min(fair(s) - left(l), most)
+  end
+  return min(fair(s) - left(l), ofTurn(s, l, available), most)
+end
+
+-- turn gives holder l its turn, about collect µs from now: those that wait come
+-- one after the other at even distances, so that each finds the same.
+local function turn(s, l)
+  local last = 0
+  local whole = collect(s)
+  for _, o in ipairs(s.leases) do
+    if o ~= l then last = max(last, o.due) end
+  end
+  local pause = whole
+  if last > s.now then
+    local gap = floor(whole / #s.leases)
+    pause = max(whole - min(gap, floor(whole / 4)), min(last + gap - s.now, 2 * whole))
+  end
+  l.due = s.now + pause
+  return pause
+end
+
+-- askAgain says when holder l, that got less than it wanted, should come again.
+local function askAgain(s, l, others)
+  local t = s.terms
+  local available = avail(s)
+  local next = wait(s, min(t.burst, available + 1))
+  local holders = #s.leases
+  if holders < 2 and others == 0 then return next end
+  if leases(t) and left(l) >= fair(s) then return 0 end
+  local enough = floor(t.burst / 4) -- for nobody to wait
+  local fixed = t.algorithm == FixedWindow
+  if fixed then
+    enough = 1
+  elseif t.algorithm == SlidingWindow then
+    enough = max(1, floor(holders / 2))
+  end
+  if available > 0 and available >= enough then return 0 end
+  if available > 0 then return turn(s, l) end
+  if fixed and others > 0 then return min(next, collect(s)) end
+  if fixed then return next end
+  return max(next, turn(s, l))
+end

@@ -1,0 +1,171 @@
+-- What travels and what is kept, in bytes. Numbers are little-endian. Terms are
+-- 4 bytes that name them (a digest, made by the coordinator) and a body of at
+-- most 64, which is the longest value that a small hash keeps small.
+local pack, unpack = struct.pack, struct.unpack
+local Whole, Calendar = 16, 32 -- flags beside the algorithm
+local StateLayout = 1
+
+local function unpackTerms(bytes, pos)
+  local t = {}
+  local kind
+  t.ref, kind, t.p, t.q, t.burst, t.version, t.revision, t.ttl, t.share, pos = unpack('<c4BI7I5I7I7I7I7I2', bytes, pos)
+  t.calendarStart, t.calendarEnd, t.calendarNext, t.length = 0, 0, 0, 0
+  if kind >= Calendar then
+    local length, following
+    t.calendarStart, length, following, pos = unpack('<I7I7I7', bytes, pos)
+    t.calendarEnd = t.calendarStart + length
+    t.calendarNext = t.calendarEnd + following
+    kind = kind - Calendar
+  else
+    t.length, pos = unpack('<I7', bytes, pos)
+  end
+  t.whole = kind >= Whole
+  t.algorithm = kind % Whole
+  return t, pos
+end
+
+local function packTerms(t)
+  local kind = t.algorithm + (t.whole and Whole or 0) + (t.calendarEnd ~= 0 and Calendar or 0)
+  local head = pack('<c4BI7I5I7I7I7I7I2', t.ref, kind, t.p, t.q, t.burst, t.version, t.revision, t.ttl, t.share)
+  if t.calendarEnd == 0 then return head .. pack('<I7', t.length) end
+  return head .. pack('<I7I7I7', t.calendarStart, t.calendarEnd - t.calendarStart, t.calendarNext - t.calendarEnd)
+end
+
+local function unpackNumbers(n, bytes, pos)
+  local list = {}
+  for i = 1, n do list[i], pos = unpack('<i8', bytes, pos) end
+  return list, pos
+end
+
+local function unpackAsk(bytes)
+  local a = {}
+  local flags, takes, needs, pos
+  flags, a.holder, a.name, a.seq, a.lease, a.spent, a.lag, a.lagFrac, a.debt, a.debtAcked, a.raiseTo, a.ended, a.endedSpent, a.offer,
+    takes, needs, pos = unpack('<Bc8c8i8i8i8i8i8i8i8i8i8i8i8BB', bytes)
+  a.takes, pos = unpackNumbers(takes, bytes, pos)
+  a.needs, pos = unpackNumbers(needs, bytes, pos)
+  a.ahead, a.keep, a.slots = flags % 2 == 1, flags % 4 >= 2, flags >= 4
+  return a
+end
+
+local function packAnswer(a, offered)
+  local flags, tail = 0, ''
+  if a.superseded then flags = flags + 1 end
+  if a.stale then flags = flags + 2 end
+  if a.ahead then flags = flags + 4 end
+  if a.short then flags = flags + 8 end
+  if a.terms == offered then
+    flags = flags + 16
+  elseif a.terms then
+    flags, tail = flags + 32, packTerms(a.terms)
+  end
+  local level, w = a.level or at(0), a.window or noWindow()
+  return pack('<Bi8i8I4I4i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', flags, a.seq, a.lease or 0, a.takenLow or 0, a.takenHigh or 0,
+    a.granted or 0, a.spent or 0, a.debt or 0, a.ttl or 0, level[1], level[2], w.left or 0, w.used, w.prev, w.refused or 0,
+    w.wait or 0, a.others or 0, a.holders or 0, a.askAgain or 0, a.burst or 0) .. tail
+end
+
+local LeaseFormat = '<c8i8i8i8i8i8i8i8i8I4I4'
+
+local function packLeases(out, list)
+  for _, l in ipairs(list) do
+    out[#out + 1] = pack(LeaseFormat, l.holder, l.id, l.granted, l.spent, l.debt, l.exp, l.due, l.seq, l.version, l.takenLow, l.takenHigh)
+  end
+end
+
+local function unpackLeases(n, bytes, pos)
+  local list = {}
+  for i = 1, n do
+    local l = {}
+    l.holder, l.id, l.granted, l.spent, l.debt, l.exp, l.due, l.seq, l.version, l.takenLow, l.takenHigh, pos =
+      unpack(LeaseFormat, bytes, pos)
+    list[i] = l
+  end
+  return list, pos
+end
+
+local StateFormat = '<i8i8i8i8i8i8i8i8i8i8i8I4I4I4I4I4'
+
+-- packState returns a ledger with all that it has, for a key of its own.
+local function packState(s)
+  local out = {
+    pack('B', StateLayout), packTerms(s.terms),
+    pack(StateFormat, s.now, s.tat[1], s.tat[2], s.window.start, s.window.used, s.window.prev, s.ahead.start, s.ahead.used,
+      s.slots.closed, s.slots.sum, s.slots.at, #s.log, #s.leases, #s.old, #s.ahead.leases, #s.slots.holdings),
+  }
+  for _, e in ipairs(s.log) do out[#out + 1] = pack('<i8i8', e[1], e[2]) end
+  packLeases(out, s.leases)
+  packLeases(out, s.old)
+  packLeases(out, s.ahead.leases)
+  for _, h in ipairs(s.slots.holdings) do
+    out[#out + 1] = pack('<c8c8i8i8i8i8i8B', h.holder, h.name, h.slots, h.exp, h.seq, h.version, h.offer, h.fate)
+  end
+  return table.concat(out)
+end
+
+local function unpackState(bytes)
+  local layout, pos = unpack('B', bytes)
+  if layout ~= StateLayout then error('a ledger of layout ' .. layout .. ', written by another version of Leaseway', 0) end
+  local s, w, ahead, slots = newState(), noWindow(), noAhead(), noSlots()
+  local entries, live, old, next, holdings
+  s.terms, pos = unpackTerms(bytes, pos)
+  s.now, s.tat[1], s.tat[2], w.start, w.used, w.prev, ahead.start, ahead.used, slots.closed, slots.sum, slots.at,
+    entries, live, old, next, holdings, pos = unpack(StateFormat, bytes, pos)
+  for i = 1, entries do
+    local e = {}
+    e[1], e[2], pos = unpack('<i8i8', bytes, pos)
+    s.log[i] = e
+  end
+  s.leases, pos = unpackLeases(live, bytes, pos)
+  s.old, pos = unpackLeases(old, bytes, pos)
+  ahead.leases, pos = unpackLeases(next, bytes, pos)
+  for i = 1, holdings do
+    local h = {}
+    h.holder, h.name, h.slots, h.exp, h.seq, h.version, h.offer, h.fate, pos = unpack('<c8c8i8i8i8i8i8B', bytes, pos)
+    slots.holdings[i] = h
+  end
+  s.window, s.ahead, s.slots = w, ahead, slots
+  return s
+end
+
+-- size returns how many bytes n takes, of those that are used.
+local function size(n)
+  if n == 0 then return 0 end
+  if n < 2^8 then return 1 end
+  if n < 2^16 then return 2 end
+  if n < 2^24 then return 3 end
+  if n < 2^32 then return 4 end
+  if n < 2^40 then return 5 end
+  return 7
+end
+
+local function packSized(n, bytes)
+  if bytes == 0 then return '' end
+  return pack('<I' .. bytes, n)
+end
+
+local function unpackSized(bytes, pos, n)
+  if n == 0 then return 0, pos end
+  return unpack('<I' .. n, bytes, pos)
+end
+
+-- packRest returns a ledger that comes down to the numbers a and b, which its
+-- group keeps: the name of its terms, when it was written, and the two.
+local function packRest(s, a, b)
+  local m, n = size(a), size(b)
+  return pack('<c4I7B', s.terms.ref, s.now, m * 16 + n) .. packSized(a, m) .. packSized(b, n)
+end
+
+-- restRef returns the name of the terms of a ledger at rest.
+local function restRef(bytes) return string.sub(bytes, 1, 4) end
+
+local function unpackRest(bytes, terms)
+  local s = newState()
+  local _, sizes, pos, a, b
+  s.terms = terms
+  _, s.now, sizes, pos = unpack('<c4I7B', bytes)
+  a, pos = unpackSized(bytes, pos, floor(sizes / 16))
+  b = unpackSized(bytes, pos, sizes % 16)
+  unpacked(s, a, b)
+  return s
+end

@@ -1,0 +1,182 @@
+// Package redis keeps the ledgers in Redis, in a cluster or a single server, so
+// that any number of coordinators share them.
+//
+//	op ── (rule, key) ── SHA-256 ──> one of 1,024 hash slots ──> its master ──> script, atomic
+//	                                   │
+//	                                   ├─ group: a hash of some hundred ledgers at rest, a few bytes each
+//	                                   ├─ held: a ledger with leases, by itself
+//	                                   └─ mark: when this slot's data was lost, if ever
+//
+// The script (lua/op) is package ledger once more, function by function under
+// the same names, on the same integers: all of them are below 2^53, where
+// Lua's doubles are exact. It runs in Redis, at Redis's time, on keys that it
+// declares and that share one slot whatever bytes a client's key has.
+//
+// All ops of a call go out at once, one pipeline for each node. What a node
+// refuses before it has done anything (an unknown script, a slot on its way to
+// another node) is sent again. What may have been done is not: its result is an
+// error, and its sender may ask once more with the same seq, which the ledger
+// answers without counting twice. READONLY, OOM and the like are errors of the
+// op, never an answer.
+//
+// Redis may lose data: what a master did not replicate before it died, or all of
+// it. The first is bounded by what was granted in that time. The second shows:
+// each slot has a mark from before the first op on, and where it is missing the
+// slot's ledgers begin as used up at that moment.
+//
+// Its neighbours are store (the contract), ledger (the arithmetic that the
+// script repeats), memory (the other store) and storetest (the suite of both).
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/leaseway/leaseway/internal/store"
+)
+
+// DefaultPrefix begins the name of every key in Redis.
+const DefaultPrefix = "rl:"
+
+const (
+	// keepData is how long a mark and the id of the data live without a coordinator.
+	keepData = 400 * 24 * time.Hour
+	// clockSlack is the shortest time to live of a key where time is not Redis's own: clocks differ.
+	clockSlack = time.Minute
+	// idleTimeout is how long a call without a deadline may take.
+	idleTimeout = time.Second
+	// maxRedirects is how often one command follows a slot to another node.
+	maxRedirects = 5
+)
+
+// ErrClosed is the error of every call after Close.
+var ErrClosed = errors.New("the Redis store is closed")
+
+// Config says where Redis is and how to speak to it.
+type Config struct {
+	// Addresses are host:port of some nodes of a cluster, or of one server. Required.
+	Addresses []string
+	// Username and Password are those of an ACL user; both may be empty.
+	Username, Password string
+	// TLS is how to encrypt; nil for not at all.
+	TLS *tls.Config
+	// Prefix begins the name of every key; DefaultPrefix if empty. Stores of
+	// different prefixes have nothing in common. It has no braces.
+	Prefix string
+	// Clock returns the time in µs since the Unix epoch. nil, the default, is
+	// Redis's own, which all coordinators see alike.
+	Clock func() int64
+}
+
+// Store is a store.Store in Redis. It is safe for concurrent use.
+type Store struct {
+	client rueidis.Client
+	names  names
+	clock  func() int64
+	least  string // the shortest time to live of a key, ms
+	op     *script
+	beat   *script
+	id     atomic.Uint64
+	closed atomic.Bool
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New connects to Redis and makes sure of the data's id, within ctx. The error
+// says which address cannot be used and why.
+func New(ctx context.Context, cfg Config) (*Store, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+
+	s := &Store{names: newNames(cfg.Prefix), clock: cfg.Clock, least: "1"}
+	if cfg.Clock != nil {
+		s.least = decimal(clockSlack.Milliseconds())
+	}
+
+	var err error
+
+	if s.op, err = opScript(); err != nil {
+		return nil, err
+	}
+
+	if s.beat, err = beatScript(); err != nil {
+		return nil, err
+	}
+
+	if s.client, err = rueidis.NewClient(cfg.client(ctx)); err != nil {
+		return nil, fmt.Errorf("redis store: %v cannot be used: %w", cfg.Addresses, err)
+	}
+
+	if err := s.open(ctx); err != nil {
+		s.client.Close()
+
+		return nil, fmt.Errorf("redis store: %v cannot be used: %w", cfg.Addresses, err)
+	}
+
+	return s, nil
+}
+
+func (c *Config) check() error {
+	if len(c.Addresses) == 0 {
+		return errors.New("redis store: Addresses is empty (name one node at least, such as 127.0.0.1:6379)")
+	}
+
+	if c.Prefix == "" {
+		c.Prefix = DefaultPrefix
+	}
+
+	for _, r := range c.Prefix {
+		if r == '{' || r == '}' {
+			return fmt.Errorf("redis store: Prefix %q has a brace, which Redis reads as where a slot is named (leave it out)", c.Prefix)
+		}
+	}
+
+	return nil
+}
+
+// client returns the options of the driver. Always pipelining, because a call
+// that is given up otherwise closes its connection, and many do when Redis is slow.
+func (c *Config) client(ctx context.Context) rueidis.ClientOption {
+	option := rueidis.ClientOption{
+		InitAddress: c.Addresses, Username: c.Username, Password: c.Password, TLSConfig: c.TLS,
+		ClientName: "leaseway", DisableCache: true, AlwaysPipelining: true, ShuffleInit: true,
+		Dialer:        net.Dialer{Timeout: time.Second},
+		ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: maxRedirects},
+	}
+
+	if deadline, ok := ctx.Deadline(); ok {
+		option.Dialer.Timeout = min(option.Dialer.Timeout, max(time.Millisecond, time.Until(deadline)))
+	}
+
+	return option
+}
+
+// ID identifies the data; see store.Store. It changes when a beat finds that Redis has lost it.
+func (s *Store) ID() uint64 { return s.id.Load() }
+
+// Close closes the connections. The data stays in Redis.
+func (s *Store) Close(context.Context) error {
+	if !s.closed.Swap(true) {
+		s.client.Close()
+	}
+
+	return nil
+}
+
+// within returns ctx with a deadline that leaves the caller time to answer for the nodes that are not slow.
+func within(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithTimeout(ctx, idleTimeout)
+	}
+
+	return context.WithTimeout(ctx, time.Until(deadline)*3/4)
+}

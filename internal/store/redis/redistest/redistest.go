@@ -1,0 +1,230 @@
+// Package redistest starts real Redis servers for tests: a cluster of three
+// masters with a replica each, or a server by itself, on free ports of this
+// machine, without anything on disk that outlives the test binary.
+//
+// Tests of one binary share a cluster, each under a prefix of its own; those
+// that kill servers start their own. Whatever was started ends with the binary,
+// even if that is killed.
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Program is the server that is started, as Debian's package redis-server installs it.
+const Program = "redis-server"
+
+const startTimeout = 30 * time.Second
+
+// A Servers starts and stops servers. TestMain has one for the binary.
+type Servers struct {
+	once    sync.Once
+	cluster *Cluster
+	err     error
+	stop    func()
+	sites   atomic.Int64
+}
+
+// Shared returns the cluster that the tests of this binary share, started by the
+// first that asks. It skips tb where there is no redis-server.
+func (s *Servers) Shared(tb testing.TB) *Cluster {
+	tb.Helper()
+	Needs(tb)
+
+	s.once.Do(func() {
+		dir, err := os.MkdirTemp("", "leaseway-redis-") //nolint:usetesting // it is shared by all tests of the binary
+		if err != nil {
+			s.err = err
+
+			return
+		}
+
+		s.cluster, s.err = start(dir)
+		s.stop = func() {
+			if s.cluster != nil {
+				s.cluster.stop()
+			}
+
+			_ = os.RemoveAll(dir)
+		}
+	})
+
+	if s.err != nil {
+		tb.Fatal(s.err)
+	}
+
+	return s.cluster
+}
+
+// Prefix returns a prefix of keys that no other test has.
+func (s *Servers) Prefix() string { return fmt.Sprintf("t%d:", s.sites.Add(1)) }
+
+// Stop ends the shared cluster, if there is one. TestMain calls it after the tests.
+func (s *Servers) Stop() {
+	if s.stop != nil {
+		s.stop()
+	}
+}
+
+// Needs skips tb, with what to do about it, where redis-server is not installed.
+func Needs(tb testing.TB) {
+	tb.Helper()
+
+	if _, err := exec.LookPath(Program); err != nil {
+		tb.Skipf("%s is not installed: run `make redis` (or: apt-get install redis-server)", Program)
+	}
+}
+
+// A Cluster is some servers that are one cluster.
+type Cluster struct {
+	Masters  []*Server // each with a third of the slots
+	Replicas []*Server // of the masters, in the same order
+}
+
+// New starts a cluster for tb alone, which may do with its servers what it likes.
+func New(tb testing.TB) *Cluster {
+	tb.Helper()
+	Needs(tb)
+
+	c, err := start(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	tb.Cleanup(c.stop)
+
+	return c
+}
+
+// Addresses returns host:port of all servers.
+func (c *Cluster) Addresses() (list []string) {
+	for _, s := range c.servers() {
+		list = append(list, s.Address)
+	}
+
+	return list
+}
+
+func (c *Cluster) servers() []*Server {
+	return append(append([]*Server{}, c.Masters...), c.Replicas...)
+}
+
+func (c *Cluster) stop() {
+	for _, s := range c.servers() {
+		s.Kill()
+	}
+}
+
+const masters = 3
+
+// start starts a cluster whose servers work in directories below dir.
+func start(dir string) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+
+	c := &Cluster{}
+
+	for i := range 2 * masters {
+		s, err := startServer(ctx, filepath.Join(dir, strconv.Itoa(i)), true)
+		if err != nil {
+			c.stop()
+
+			return nil, err
+		}
+
+		if i < masters {
+			c.Masters = append(c.Masters, s)
+		} else {
+			c.Replicas = append(c.Replicas, s)
+		}
+	}
+
+	if err := c.join(ctx); err != nil {
+		c.stop()
+
+		return nil, fmt.Errorf("the servers did not become a cluster: %w", err)
+	}
+
+	return c, nil
+}
+
+// join makes one cluster of the servers, much faster than redis-cli does.
+func (c *Cluster) join(ctx context.Context) error {
+	all := c.servers()
+
+	for i, s := range all {
+		if err := s.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
+			return err
+		}
+
+		if i < masters {
+			from, to := i*16384/masters, (i+1)*16384/masters-1
+			if err := s.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(from), strconv.Itoa(to)); err != nil {
+				return err
+			}
+		}
+
+		if err := s.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(all[0].port), strconv.Itoa(all[0].busPort)); err != nil {
+			return err
+		}
+	}
+
+	for i, s := range c.Replicas {
+		master, err := c.Masters[i].Ask(ctx, "CLUSTER", "MYID")
+		if err != nil {
+			return err
+		}
+
+		// It must have heard of its master first.
+		if err := eventually(ctx, func() error { return s.Do(ctx, "CLUSTER", "REPLICATE", master) }); err != nil {
+			return err
+		}
+	}
+
+	for _, s := range all {
+		if err := eventually(ctx, func() error { return s.ready(ctx, len(all)) }); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// eventually calls f until it has no error, and returns the last one if ctx ends first.
+func eventually(ctx context.Context, f func() error) error {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// client returns a client of the server at address alone.
+func client(address string) (rueidis.Client, error) {
+	return rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true, DisableRetry: true,
+		Dialer: net.Dialer{Timeout: time.Second},
+	})
+}

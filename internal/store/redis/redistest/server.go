@@ -1,0 +1,263 @@
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+)
+
+// A Server is one redis-server process.
+type Server struct {
+	Address string // host:port
+
+	dir     string
+	port    int
+	busPort int
+	cluster bool
+	output  *lockedBuffer
+
+	mu      sync.Mutex
+	process *os.Process
+	ended   chan struct{}
+	client  rueidis.Client
+}
+
+// NewServer starts a server by itself, without a cluster, for tb alone; more are further lines of its configuration,
+// such as --maxmemory 10mb.
+func NewServer(tb testing.TB, more ...string) *Server {
+	tb.Helper()
+	Needs(tb)
+
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+
+	s, err := startServer(ctx, tb.TempDir(), false, more...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	tb.Cleanup(s.Kill)
+
+	return s
+}
+
+func startServer(ctx context.Context, dir string, cluster bool, more ...string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+
+	port, busPort, err := freePorts(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	s := &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, port: port, busPort: busPort, cluster: cluster}
+	if err := s.Start(ctx, more...); err != nil {
+		return nil, err
+	}
+
+	return s, nil
+}
+
+// Start starts the server, again after Kill: as it was, but without its data.
+func (s *Server) Start(ctx context.Context, more ...string) error {
+	args := []string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--protected-mode", "no", "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--loglevel", "warning", "--enable-debug-command", "yes",
+	}
+	if s.cluster {
+		args = append(args, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.busPort),
+			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+	}
+
+	s.output = &lockedBuffer{}
+	if err := s.run(append(args, more...)); err != nil {
+		return err
+	}
+
+	err := eventually(ctx, func() error {
+		select {
+		case <-s.ended:
+			return nil
+		default:
+			return s.connect(ctx)
+		}
+	})
+
+	select {
+	case <-s.ended:
+		err = errors.New("it ended")
+	default:
+	}
+
+	if err != nil {
+		s.Kill()
+
+		return fmt.Errorf("%s at %s did not start: %w\n%s", Program, s.Address, err, s.output.String())
+	}
+
+	return nil
+}
+
+// run starts the process from a thread that lives as long, because the system
+// ends the process with the thread that started it: so that it never outlives the tests.
+func (s *Server) run(args []string) error {
+	started := make(chan error)
+	ended := make(chan struct{})
+
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(ended)
+
+		cmd := exec.Command(Program, args...) //nolint:gosec,noctx // our own arguments; Kill ends it
+		cmd.Stdout, cmd.Stderr = s.output, s.output
+		dieWithParent(cmd)
+
+		err := cmd.Start()
+		s.process = cmd.Process
+
+		started <- err
+
+		if err == nil {
+			_ = cmd.Wait() // killed, always
+		}
+	}()
+
+	s.ended = ended
+
+	return <-started
+}
+
+func (s *Server) connect(ctx context.Context) error {
+	c, err := client(s.Address)
+	if err != nil {
+		return err
+	}
+
+	if err := c.Do(ctx, c.B().Ping().Build()).Error(); err != nil {
+		c.Close()
+
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.client = c
+
+	return nil
+}
+
+// Kill ends the server as kill -9 does, and waits until it is gone.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	if s.client != nil {
+		s.client.Close()
+		s.client = nil
+	}
+
+	if s.process != nil {
+		_ = s.process.Kill() // it may have ended
+		<-s.ended
+	}
+}
+
+// Do sends the server one command, and returns its error.
+func (s *Server) Do(ctx context.Context, command ...string) error {
+	return s.send(ctx, command).Error()
+}
+
+// Ask sends the server one command, and returns its answer as text.
+func (s *Server) Ask(ctx context.Context, command ...string) (string, error) {
+	return s.send(ctx, command).ToString()
+}
+
+func (s *Server) send(ctx context.Context, command []string) rueidis.RedisResult {
+	s.mu.Lock()
+	c := s.client
+	s.mu.Unlock()
+
+	return c.Do(ctx, c.B().Arbitrary(command...).Build())
+}
+
+// ready returns an error unless the server sees a cluster of so many that is well.
+func (s *Server) ready(ctx context.Context, servers int) error {
+	info, err := s.Ask(ctx, "CLUSTER", "INFO")
+	if err != nil {
+		return err
+	}
+
+	for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_known_nodes:%d", servers)} {
+		if !strings.Contains(info, want) {
+			return fmt.Errorf("%s: no %s yet", s.Address, want)
+		}
+	}
+
+	nodes, err := s.Ask(ctx, "CLUSTER", "NODES")
+	if err == nil && strings.Count(nodes, "slave") != servers-masters {
+		err = fmt.Errorf("%s: not all replicas are known yet", s.Address)
+	}
+
+	return err
+}
+
+// freePorts returns two ports that nobody listens on. Somebody may take one before it is used.
+func freePorts(ctx context.Context) (first, second int, err error) {
+	var config net.ListenConfig
+
+	a, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, 0, err
+	}
+
+	defer a.Close()
+
+	b, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, 0, err
+	}
+
+	defer b.Close()
+
+	return portOf(a), portOf(b), nil
+}
+
+func portOf(l net.Listener) int {
+	address, _ := l.Addr().(*net.TCPAddr) // which a TCP listener has
+
+	return address.Port
+}
+
+// lockedBuffer collects what a process says.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.buf.String()
+}
