@@ -52,8 +52,10 @@ func gather(opts []Option) options {
 	return o
 }
 
-// WithName names this holder in the coordinator's logs and metrics. The default
-// is no name; restarts need none, since each start is told apart by itself.
+// WithName names this holder in the coordinator's logs and metrics. Each start is
+// told apart by itself, so the default of no name is fine but for one thing: what
+// a process had in flight when it crashed counts under concurrency rules until
+// its time is over, or until one starts under its name. So give each its own.
 func WithName(name string) Option { return optionFunc(func(o *options) { o.name = name }) }
 
 // WithDeadline bounds how long a request waits for a coordinator before the

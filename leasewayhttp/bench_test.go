@@ -47,7 +47,12 @@ func BenchmarkHandler(b *testing.B) {
 // embeddedHandler limits a handler that does nothing, by a limiter whose one hot key never runs out.
 func embeddedHandler(b *testing.B) http.Handler {
 	b.Helper()
-	set, err := rule.Parse("rules.yaml", []byte("rules: [{id: search, scope: /v1/search, keyBy: apikey, limit: 100000000, window: 1s}]"))
+	return limitedHandler(b, "rules: [{id: search, scope: /v1/search, keyBy: apikey, limit: 100000000, window: 1s}]")
+}
+
+func limitedHandler(b *testing.B, doc string) http.Handler {
+	b.Helper()
+	set, err := rule.Parse("rules.yaml", []byte(doc))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,6 +70,11 @@ func embeddedHandler(b *testing.B) http.Handler {
 
 // BenchmarkEmbedded is a whole limited request: attributes, decision from a lease, all fields.
 func BenchmarkEmbedded(b *testing.B) { benchmarkHandler(b, embeddedHandler(b)) }
+
+// BenchmarkInFlight is a whole request under a concurrency rule whose slots are here.
+func BenchmarkInFlight(b *testing.B) {
+	benchmarkHandler(b, limitedHandler(b, "rules: [{id: search, scope: /v1/search, keyBy: apikey, algorithm: concurrency, limit: 1000}]"))
+}
 
 // All fields of an allowed request cost one piece of memory for the values and their text, and the room of the header
 // itself. The limiter is left out: under the race detector its pools forget, and allocate.
