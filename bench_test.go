@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/rule"
@@ -159,5 +160,26 @@ func BenchmarkDecideOne(b *testing.B) {
 		if d := l.Decide(b.Context(), req); !d.Allowed {
 			b.Fatal(d)
 		}
+	}
+}
+
+// BenchmarkDecideWhileShedding is what the worker shedder costs a request that it lets through, and one that it refuses.
+func BenchmarkDecideWhileShedding(b *testing.B) {
+	for name, class := range map[string]rule.Class{"served": rule.ClassCritical, "refused": rule.ClassTest} {
+		b.Run(name, func(b *testing.B) {
+			l := newStepped(b, "rules: [{id: r, keyBy: apikey, limit: 1000000000, window: 1s}]\nshedders: {worker: {}}")
+			l.SetLoad(1)
+			l.after(9 * time.Second)
+
+			req := leaseway.Request{APIKey: "key-of-a-customer", Class: class}
+			l.Decide(b.Context(), req)
+			b.ReportAllocs()
+
+			for b.Loop() {
+				if l.Limiter.Decide(b.Context(), req).Allowed != (class == rule.ClassCritical) {
+					b.Fatal("another decision")
+				}
+			}
+		})
 	}
 }

@@ -36,7 +36,7 @@ func newScratch() any {
 // Decide finds the rules that req is subject to and decides it. All of them must
 // agree: a request that one refuses is charged to none. It waits for a
 // coordinator only for a key that it does not know well, at most the deadline
-// (20 ms), and it never fails.
+// (20 ms), and for a slot as long as a concurrency rule's queue says. It never fails.
 func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 	if req.Cost < 0 {
 		return Decision{Reason: ReasonInvalid}
@@ -68,12 +68,15 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 	}
 
 	l.match(s)
+
+	// First, since it may wait in a rule's queue; the deadline of the others begins then.
+	held := s.refused.rule != nil || s.holds.take(ctx, l.table, s.req.Peek, &d)
 	l.together(s)
 
 	switch {
 	case s.refused.rule != nil:
 		d = s.refused.decision()
-	case !s.holds.take(ctx, req.Peek, &d):
+	case !held:
 	case len(s.hits) == 0:
 		d = Decision{Allowed: true}
 	case req.Peek:

@@ -11,6 +11,10 @@
 //
 //	decision := limiter.Decide(ctx, leaseway.Request{APIKey: "k1", Method: "GET", Path: "/v1/search"})
 //
+// Where a rule bounds what is in flight (algorithm: concurrency) the request holds a slot until it is over:
+//
+//	defer limiter.Done(decision)
+//
 // A refusal is a Decision, not an error, and Decide never fails: while no
 // coordinator answers, each rule's onUnavailable says what to do. Package
 // leasewayhttp has the middleware that answers 429 with the right headers.

@@ -241,7 +241,7 @@ func (s *shedder) drops(req *Request, class rule.Class) (refused Decision, refus
 		return refused, false, false
 	}
 
-	if s.table.Switches().OfLimiter(rule.LimiterWorker).OffAt(time.UnixMicro(s.table.Wall())) {
+	if off := s.table.Switches().OfLimiter(rule.LimiterWorker); off.Off && off.OffAt(time.UnixMicro(s.table.Wall())) {
 		return refused, false, false
 	}
 

@@ -54,9 +54,16 @@ func (hs *holds) add(hit *table.Hit, class rule.Class, mode rule.Mode) {
 }
 
 // take occupies a slot under each rule, or under none: then it reports false and d is the refusal.
-func (hs *holds) take(ctx context.Context, peek bool, d *Decision) bool {
+func (hs *holds) take(ctx context.Context, t *table.Table, peek bool, d *Decision) bool {
+	if len(hs.hits) == 0 {
+		return true
+	}
+
+	until := t.Until() // one deadline for all that none of them has in memory
+
 	for i := range hs.hits {
 		h := &hs.hits[i]
+		h.Out.Until = until
 
 		if peek {
 			h.Peek(ctx)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // A thousand at once, of whom ten may be in flight: ten are, and all slots come back.
@@ -242,7 +244,7 @@ func TestWaitingInAQueueEnds(t *testing.T) {
 func TestCanceledWaitersLeaveNothing(t *testing.T) {
 	t.Parallel()
 
-	l := embedded(t, "rules: [{id: r, algorithm: concurrency, limit: 3, queue: {size: 100, wait: 1m}}]")
+	l := embedded(t, "rules: [{id: r, algorithm: concurrency, limit: 1, queue: {size: 100, wait: 1m}}]")
 
 	var (
 		inFlight, most atomic.Int64
@@ -275,8 +277,8 @@ func TestCanceledWaitersLeaveNothing(t *testing.T) {
 
 	work.Wait()
 
-	if s := l.Stats().Slots[0]; s.InFlight != 0 || s.Queued != 0 || most.Load() > 3 || most.Load() < 3 {
-		t.Errorf("at the end %+v, and %d were in flight at a time; want none, and 3", s, most.Load())
+	if s := l.Stats().Slots[0]; s.InFlight != 0 || s.Queued != 0 || most.Load() != 1 {
+		t.Errorf("at the end %+v, and %d were in flight at a time; want none, and 1", s, most.Load())
 	}
 }
 
@@ -310,4 +312,133 @@ func BenchmarkSlot(b *testing.B) {
 			}
 		})
 	})
+}
+
+// hanging is a coordinator that never answers, though it takes every call.
+type hanging struct{ rules *rule.Set }
+
+func (hanging) Acquire(ctx context.Context, _ *ledger.Batch) (*ledger.Answers, error) {
+	<-ctx.Done()
+
+	return nil, ctx.Err()
+}
+
+func (h hanging) Watch(ctx context.Context, _ uint64, apply func(*rule.Set) error) error {
+	if err := apply(h.rules); err != nil {
+		return err
+	}
+
+	<-ctx.Done()
+
+	return ctx.Err()
+}
+
+// While a coordinator hangs nobody waits for longer than the deadline, and what is
+// in flight stays within this server's share.
+func TestACoordinatorThatHangsHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+
+	synctest.Test(t, func(t *testing.T) {
+		set, err := rule.Parse("r", []byte("rules: [{id: r, keyBy: user, algorithm: concurrency, limit: 10}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		l, err := leaseway.Over(t.Context(), hanging{set.Next(nil, 1)}, leaseway.WithDeadline(20*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var (
+			work    sync.WaitGroup
+			allowed atomic.Int64
+		)
+
+		for i := range 300 {
+			work.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond) // virtual time
+
+				start := time.Now()
+				d := l.Decide(t.Context(), leaseway.Request{User: "u"})
+
+				if took := time.Since(start); took > 25*time.Millisecond {
+					t.Errorf("a request waited %v", took)
+				}
+
+				if d.Allowed {
+					allowed.Add(1)
+				}
+			})
+		}
+
+		work.Wait()
+
+		if n := allowed.Load(); n != 10 {
+			t.Errorf("%d are in flight, want the share of a lone server, which is all 10", n)
+		}
+
+		if err := l.Close(t.Context()); err != nil && t.Context().Err() != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The fleet shedder counts those that say when they are over, and nobody else.
+func TestTheFleetShedder(t *testing.T) {
+	t.Parallel()
+
+	l := embedded(t, "rules: []\nshedders: {fleet: {capacity: 10}}")
+
+	for range 100 {
+		if d := l.Decide(t.Context(), leaseway.Request{Method: "GET"}); !d.Allowed || d.HoldsSlot() {
+			t.Fatalf("a request that may never be done: %+v", d)
+		}
+	}
+
+	req := leaseway.Request{Method: "GET", Finishes: true}
+
+	var ds []leaseway.Decision
+	for range 8 {
+		ds = append(ds, l.Decide(t.Context(), req))
+	}
+
+	d := l.Decide(t.Context(), req)
+	if d.Allowed || d.Reason != leaseway.ReasonShedFleet || d.RetryAfter != time.Second || d.Matched() || !ds[7].HoldsSlot() {
+		t.Errorf("a ninth read: %+v", d)
+	}
+
+	critical := req
+	critical.Class = rule.ClassCritical
+
+	for range 20 {
+		if d := l.Decide(t.Context(), critical); !d.Allowed || !d.HoldsSlot() {
+			t.Errorf("a critical one: %+v", d)
+		}
+	}
+
+	s := l.Stats().Shedders
+	if len(s) != 1 || s[0].Limiter != rule.LimiterFleet || s[0].Refused[rule.ClassRead] != 1 || s[0].InFlight != 28 || s[0].Capacity != 10 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// Who has waited in a queue still gets all the time that there is to hear of its other rules.
+func TestAQueueDoesNotUseUpTheDeadline(t *testing.T) {
+	t.Parallel()
+
+	f := newFleet(t, `rules:
+  - {id: slots, keyBy: global, algorithm: concurrency, limit: 1, queue: {size: 5, wait: 1m}}
+  - {id: a, keyBy: user, limit: 10, window: 1h, onUnavailable: deny}
+  - {id: b, keyBy: user, limit: 10, window: 1m, onUnavailable: deny}`, 1, leaseway.WithDeadline(5*time.Second))
+	l := f.holders[0]
+	first := l.Decide(t.Context(), leaseway.Request{User: "first"})
+	waited := make(chan leaseway.Decision)
+
+	go func() { waited <- l.Decide(t.Context(), leaseway.Request{User: "second"}) }()
+
+	time.AfterFunc(6*time.Second, func() { l.Done(first) })
+
+	if d := <-waited; !d.Allowed {
+		t.Errorf("after six seconds in a queue: %+v", d)
+	}
 }

@@ -26,8 +26,14 @@ func Benchmark(b *testing.B) {
 					b.Cleanup(o.close)
 				}
 
+				b.ReportAllocs()
+				b.SetParallelism(1)
 				b.ResetTimer()
-				o.bench(b)
+				b.RunParallel(func(pb *testing.PB) {
+					for work := o.worker(); pb.Next(); {
+						work(1)
+					}
+				})
 			})
 		}
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 )
@@ -107,16 +105,9 @@ func TestTheMiddlewareStaysFast(t *testing.T) {
 
 // request serves one request behind a middleware.
 func request(w wrap) func() {
-	h := w(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	r := httptest.NewRequest(http.MethodGet, "/v1/search?q=x", http.NoBody)
-	r.Header.Set(keyField, hotKey)
+	work := serve(w)()
 
-	out := &discard{}
-
-	return func() {
-		out.header = make(http.Header)
-		h.ServeHTTP(out, r)
-	}
+	return func() { work(1) }
 }
 
 // A decision from memory allocates nothing, with rules to match or without, admitted or refused.

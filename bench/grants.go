@@ -144,7 +144,7 @@ func storeGranter() (granter, error) {
 }
 
 func newCoordinator() (c *coordinator.Coordinator, closeStore func(), err error) {
-	set, err := rule.Parse("rules.yaml", []byte("rules: [{id: r, keyBy: user, limit: 1000000000, window: 1s}]"))
+	set, err := rule.Parse("rules.yaml", []byte("rules: [{id: r, keyBy: user, limit: 1000000000, window: 1s, lease: {ttl: 1m}}]"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -188,7 +188,7 @@ func rpcGranter(signed bool) func() (granter, error) {
 		}
 
 		server, client := rpc.ServerConfig{Coordinator: c}, rpc.Config{
-			URLs: []string{"grpc://" + listener.Addr().String()}, Holder: 1, AllowUnsigned: !signed,
+			URLs: []string{"grpc://" + listener.Addr().String()}, Holder: 1, AllowUnsigned: !signed, Timeout: time.Minute,
 		}
 
 		if signed {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/didip/tollbooth/v7"
 	tollboothlimiter "github.com/didip/tollbooth/v7/limiter"
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
 	jujuratelimit "github.com/juju/ratelimit"
+	sethvargolimiter "github.com/sethvargo/go-limiter"
 	"github.com/sethvargo/go-limiter/memorystore"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
@@ -55,7 +55,7 @@ func deciders() []decider {
 }
 
 // decisions enters every decider under q; prepare is what happens between opening and measuring.
-func decisions(q quota, prepare func(limiter) func(*testing.B)) []entrant {
+func decisions(q quota, prepare func(limiter) func() func(n int) (wrong int)) []entrant {
 	all := make([]entrant, len(deciders()))
 
 	for i, d := range deciders() {
@@ -65,7 +65,7 @@ func decisions(q quota, prepare func(limiter) func(*testing.B)) []entrant {
 				return opened{}, fmt.Errorf("%s: %w", d.name, err)
 			}
 
-			return opened{bench: prepare(l), close: l.close}, nil
+			return opened{worker: prepare(l), close: l.close}, nil
 		}}
 	}
 
@@ -163,9 +163,20 @@ func xTimeMutex(q quota) (limiter, error) {
 	}}, nil
 }
 
+// newSethvargo stretches an endless quota: what comes back in an interval is interval/tokens, in ns, which of a billion a
+// second is one token.
+func newSethvargo(q quota) (sethvargolimiter.Store, error) {
+	config := memorystore.Config{Tokens: uint64(q.limit), Interval: q.window}
+	if q == endless() {
+		config.Tokens, config.Interval = 3_600*config.Tokens, 3_600*config.Interval
+	}
+
+	return memorystore.New(&config)
+}
+
 func sethvargo(q quota) (limiter, error) {
 	ctx := context.Background()
-	store, err := memorystore.New(&memorystore.Config{Tokens: uint64(q.limit), Interval: q.window})
+	store, err := newSethvargo(q)
 
 	return limiter{take: func(key string) bool {
 		_, _, _, ok, err := store.Take(ctx, key)

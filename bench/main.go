@@ -26,7 +26,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -39,8 +38,7 @@ func main() {
 
 func run(args []string, stdout, progress io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	rounds := flags.Int("rounds", 7, "how often each entrant is measured; the tables quote the median")
-	each := flags.Duration("benchtime", 200*time.Millisecond, "how long one timed measurement takes")
+	rounds := flags.Int("rounds", 5, "how often each entrant is measured; the tables quote the median")
 	tables := flags.String("tables", "",
 		"which tables are measured, separated by commas: "+strings.Join(names(contests()), ", ")+"; all if empty")
 	out := flags.String("out", "../docs/benchmarks.md", `the page whose tables are replaced; "" prints them`)
@@ -55,12 +53,6 @@ func run(args []string, stdout, progress io.Writer) error {
 
 	chosen, err := choose(contests(), *tables)
 	if err != nil {
-		return err
-	}
-
-	testing.Init()
-
-	if err := flag.Set("test.benchtime", each.String()); err != nil {
 		return err
 	}
 

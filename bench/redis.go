@@ -39,7 +39,7 @@ func timedDecider(d decider) entrant {
 	return entrant{name: d.name, side: d.side, open: func() (opened, error) {
 		l, err := d.make(endless())
 
-		return opened{bench: loop(func(int) bool { return l.take(hotKey) }), close: l.close}, err
+		return opened{worker: loop(func(int) bool { return l.take(hotKey) }), close: l.close}, err
 	}}
 }
 

@@ -177,6 +177,35 @@ func TestTooManyInFlight(t *testing.T) {
 	}
 }
 
+// When what is left of the fleet is for critical requests, others are told so with 503.
+func TestAFleetThatIsFull(t *testing.T) {
+	end := make(chan struct{})
+	s := startSlotted(t, "rules: [{id: r, algorithm: concurrency, limit: 100}]\nshedders: {fleet: {capacity: 5}}", false,
+		func(_ http.ResponseWriter, _ *http.Request) { <-end })
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			if resp, err := s.get(t.Context()); err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("%v, %v", resp, err)
+			} else {
+				resp.Body.Close()
+			}
+		})
+		<-s.entered
+	}
+	resp, err := s.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || resp.Header.Get("Leaseway-Reason") != "shed_fleet" {
+		t.Errorf("status %d, %v", resp.StatusCode, resp.Header)
+	}
+	close(end)
+	clients.Wait()
+	s.inFlight(t, 0, time.Second)
+}
+
 // Fifty event streams are opened and aborted, in every way that a client has; then four can be open, and a fifth never
 // reaches the handler.
 func TestAbortedStreamsFreeTheirSlots(t *testing.T) {

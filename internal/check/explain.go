@@ -17,8 +17,8 @@ type RuleAnswer struct {
 	Got     string `doc:"What the request has there; missing for what it lacks."                json:"got,omitempty"`
 
 	Key      string `doc:"Whose budget is spent; of a secret key a hint."         json:"key,omitempty"`
-	Limit    int64  `doc:"Tokens a window, for this key."                         json:"limit,omitempty"`
-	Window   string `doc:"The window, such as 1m."                                json:"window,omitempty"`
+	Limit    int64  `doc:"Tokens a window, or requests in flight, for this key."  json:"limit,omitempty"`
+	Window   string `doc:"The window, such as 1m; none for what is in flight."    json:"window,omitempty"`
 	Capacity int64  `doc:"Tokens at most: the burst, or a window's limit."        json:"capacity,omitempty"`
 	Override bool   `doc:"Whether an override gives this key a limit of its own." json:"override,omitempty"`
 	Cost     int64  `doc:"Tokens that the request takes."                         json:"cost,omitempty"`
@@ -115,6 +115,10 @@ func window(e *rule.Explanation) string {
 	case rule.CalendarMonth:
 		return "1mo"
 	case rule.CalendarNone:
+	}
+
+	if e.Quota.Window == 0 {
+		return "" // what is in flight has none
 	}
 
 	return shortSpan(e.Quota.Window)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -71,6 +72,10 @@ func writeExplanation(w io.Writer, a *check.Explained) error {
 // outcome is the decision as a sentence.
 func outcome(a *check.Explained) string {
 	left := fmt.Sprintf("%d of %d tokens left", a.Remaining, a.Limit)
+	if boundsInFlight(a) {
+		left = fmt.Sprintf("%d of %d more may be in flight", a.Remaining, a.Limit)
+	}
+
 	if a.ResetSec > 0 {
 		left += ", all of them again in " + seconds(a.ResetSec)
 	}
@@ -87,6 +92,11 @@ func outcome(a *check.Explained) string {
 	default:
 		return fmt.Sprintf("denied by rule %s (%s): waiting does not help", a.Rule, a.Reason)
 	}
+}
+
+// boundsInFlight reports whether the rule that the answer speaks of has no window.
+func boundsInFlight(a *check.Explained) bool {
+	return slices.ContainsFunc(a.Rules, func(r check.RuleAnswer) bool { return r.ID == a.Rule && r.Limit > 0 && r.Window == "" })
 }
 
 // classOf says how much the request matters, and by what.
@@ -109,6 +119,10 @@ func limitOf(r *check.RuleAnswer) string {
 	}
 
 	text := fmt.Sprintf("%d per %s", r.Limit, r.Window)
+	if r.Window == "" {
+		text = fmt.Sprintf("%d in flight", r.Limit)
+	}
+
 	if r.Capacity != r.Limit {
 		text += fmt.Sprintf(", at most %d", r.Capacity)
 	}

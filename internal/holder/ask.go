@@ -7,8 +7,9 @@ import (
 
 // See margin; µs, and a part of the window.
 const (
-	edgeMargin = 5_000
-	edgePart   = 10
+	edgeMargin  = 5_000
+	edgePart    = 10
+	exactMargin = 500 // for those who read the real clock
 )
 
 // Need says why a lease asks.
@@ -251,7 +252,14 @@ func (l *Lease) settleDebt(now int64, a *ledger.Answer) {
 
 // scarce notes until when asking again is useless.
 func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
-	l.low.Store(min(l.demand.low(), max(1, l.balance.Load()/lowPart), a.Granted))
+	balance := l.balance.Load()
+	low := min(l.demand.low(), max(1, balance/lowPart), a.Granted)
+
+	if a.Terms.Algorithm.Windowed() && balance >= int64(l.demand.rate*float64(a.Window.Left)) {
+		low = min(low, 1) // it will do until the window ends
+	}
+
+	l.low.Store(low)
 	l.denyTill.Store(0)
 
 	if a.AskAgain <= 0 {
@@ -290,7 +298,7 @@ func (l *Lease) Refresh() int64 {
 	ttl := l.heard.terms().TTL
 	if l.heard.terms().Algorithm.Windowed() {
 		if whole := ttl; l.until-l.sent.at < whole/2 {
-			return l.until // it ends with its window anyway
+			return l.over // it ends with its window anyway
 		}
 
 		ttl = min(ttl, l.until-l.sent.at)

@@ -50,7 +50,7 @@ type Lease struct {
 
 	// Under the caller's lock.
 	id      uint64
-	until   int64 // no more is spent from then on
+	until   int64 // by a coarse clock no more is spent from then on
 	granted int64 // G, as last heard
 	struck  int64 // of it, given back in an ask that was not answered yet
 	told    int64 // the largest S that an ask of this lease reported
@@ -122,16 +122,25 @@ func (l *Lease) Known() bool { return l.heard.at != 0 }
 func (l *Lease) Terms() ledger.Terms { return *l.heard.terms() }
 
 // Until returns when the lease ends, 0 without one.
-func (l *Lease) Until() int64 { return l.until }
+func (l *Lease) Until() int64 { return l.over }
 
 // Turn must run before the first spending of every tick: it ends a lease whose
-// time is over and notes when spending went on. now is an instant within the tick.
-func (l *Lease) Turn(tick, now int64, ticks Ticks) {
+// time is over and notes when spending went on. now is an instant within the
+// tick. It returns the tick to spend under: the margin at a window's end is only
+// for those who have just turned, by the real clock, so there it is one that no coarse clock has.
+func (l *Lease) Turn(tick, now int64, ticks Ticks) int64 {
 	l.stop(now)
 	l.begin(now)
+
+	if l.until != 0 && now >= l.until {
+		tick = -now
+	}
+
 	l.mark.turn(l, ticks)
 	l.mark.tick, l.mark.first, l.mark.open = tick, l.Spent(), true
 	l.tick.Store(tick)
+
+	return tick
 }
 
 // GoesOn reports whether at now Turn has nothing to end and nothing to begin.
@@ -145,7 +154,7 @@ func (l *Lease) stop(now int64) {
 	switch {
 	case l.over != 0 && now >= l.over:
 		l.expire(now)
-	case l.until != 0 && now >= l.until:
+	case l.until < l.over && now >= l.over-exactMargin: // of a window
 		l.struck += l.balance.Swap(0)
 	}
 }

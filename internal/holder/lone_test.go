@@ -37,12 +37,12 @@ func (o *lone) catchUp(now int64) {
 }
 
 func (o *lone) take(now, n int64) bool {
-	for {
-		_, v, _ := o.lease.Spend(now, n)
+	for tick := now; ; {
+		_, v, _ := o.lease.Spend(tick, n)
 
 		switch v {
 		case holder.Turned:
-			o.lease.Turn(now, now, holder.Exact{})
+			tick = o.lease.Turn(now, now, holder.Exact{})
 
 			continue
 		case holder.SpentLow:
@@ -69,7 +69,7 @@ func (o *lone) take(now, n int64) bool {
 		}
 
 		epoch := o.lease.Epoch()
-		o.lease.Reserve(now, balance)
+		o.lease.Reserve(tick, balance)
 
 		if o.ask(now, n-balance).Taken != 0 {
 			o.lease.Commit(balance)
@@ -78,8 +78,8 @@ func (o *lone) take(now, n int64) bool {
 		}
 
 		o.lease.Cancel(epoch, balance)
-		o.lease.Turn(now, now, holder.Exact{})
-		_, v, _ = o.lease.Spend(now, n) // the refill that came with it may cover it
+		tick = o.lease.Turn(now, now, holder.Exact{})
+		_, v, _ = o.lease.Spend(tick, n) // the refill that came with it may cover it
 
 		return v == holder.Spent || v == holder.SpentLow
 	}

@@ -9,7 +9,7 @@ import "github.com/leaseway/leaseway/internal/rate"
 //
 // before covers the spends that the ask on its way reports, now those after it.
 type mark struct {
-	tick     int64 // the tick whose first spend waits to be folded in
+	tick     int64 // the tick whose first spend waits to be folded in; see Turn for one below 0
 	first    int64 // S before it
 	sentBase int64 // S that `now` is relative to
 	now      point
@@ -47,8 +47,17 @@ func (m *mark) turn(l *Lease, ticks Ticks) {
 	m.open = false
 
 	if b := &l.heard.terms().Bucket; b.Burst > 0 && l.Spent() > m.first {
-		m.now.raise(b, ticks.After(m.tick), m.sentBase-m.first)
+		m.now.raise(b, m.over(ticks), m.sentBase-m.first)
 	}
+}
+
+// over returns when the tick was over: at once if it was no tick of a coarse clock.
+func (m *mark) over(ticks Ticks) int64 {
+	if m.tick < 0 {
+		return -m.tick
+	}
+
+	return ticks.After(m.tick)
 }
 
 // send closes the spends that an ask of S = spent reports.
@@ -72,7 +81,7 @@ func (m *mark) answered() {
 func (m *mark) latest(b *rate.Bucket, spent int64) point {
 	p := m.before
 	if m.open && spent > m.first {
-		p.raise(b, m.tick, m.base-m.first)
+		p.raise(b, max(m.tick, -m.tick), m.base-m.first)
 	}
 
 	if m.now.ok {

@@ -217,10 +217,10 @@ func (m *model) spend(p *process, local, n int64) error {
 
 	_, v, _ := p.lease.Spend(local, n)
 	if v == holder.Turned {
-		p.lease.Turn(local, local, holder.Exact{})
+		tick := p.lease.Turn(local, local, holder.Exact{})
 
 		epoch = p.lease.Epoch()
-		_, v, _ = p.lease.Spend(local, n)
+		_, v, _ = p.lease.Spend(tick, n)
 	}
 
 	if v == holder.Dry {

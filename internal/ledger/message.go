@@ -141,7 +141,7 @@ const (
 	scarceCeiling   = 1_000_000
 	scarcePerHolder = 10
 	slidingFloor    = 10_000
-	slidingParts    = 50 // of a window
+	slidingParts    = 30 // of a window
 )
 
 // answer fills in a with what lease i has now.

@@ -157,7 +157,7 @@ func (s *State) share(l *Lease, avail int64) int64 {
 // ofSliding is share in a sliding window, which is nearly full whenever the
 // limit is in use: what one holder has and does not spend, the others lack.
 func (s *State) ofSliding(l *Lease, avail int64) int64 {
-	part := avail / int64(len(s.Leases)+1)
+	part := 3 * avail / int64(2*len(s.Leases)+2)
 	if part == 0 || s.waiting(l) > 1 {
 		return max(part, s.ofTurn(l, avail))
 	}

@@ -100,6 +100,10 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 
+	if len(s.config.Kill) > 0 {
+		s.log.Warn("switched off in this process, whatever its rules say", "kill", s.config.Kill)
+	}
+
 	engine, err := openEngine(ctx, &s.config, s.log, s.identity)
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import "strings"
 // The list only shrinks: a test fails for what is missed and not on it, and says what
 // is on it and not missed any more. `leaseway sim` counts them like any other.
 const knownMisses = `
-large-80     fixed_window    asks
 large-80     sliding_window  asks
 large-99     sliding_window  asks
 medium-2000  fixed_window    fair

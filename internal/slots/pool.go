@@ -23,6 +23,7 @@ type Pool struct {
 	others int64  // slots of other holders, as last heard
 	crowd  int64  // holders, as last heard
 	heard  bool
+	doubt  int64 // until when the store may have given, or kept, more than is known here
 }
 
 // Take occupies n idle slots at the instant now of a coarse clock, if there are as many.
@@ -133,11 +134,13 @@ func (p *Pool) Hear(seq uint64, ttl int64, a Answer) bool {
 	p.seq = 0
 
 	if a.Superseded {
+		p.doubt = max(p.doubt, p.asked+max(p.ttl, TTL))
+
 		return false
 	}
 
 	p.idle.Add(a.Slots - p.slots)
-	p.slots, p.others, p.crowd, p.heard = a.Slots, a.Others, a.Holders, true
+	p.slots, p.others, p.crowd, p.heard, p.doubt = a.Slots, a.Others, a.Holders, true, 0
 	p.ttl = ttl
 
 	// Where more is held than there is, since N was lowered, what is idle must
@@ -156,7 +159,19 @@ func (p *Pool) Hear(seq uint64, ttl int64, a Answer) bool {
 
 // Lost says that the ask under way brought nothing. Its answer is not believed
 // any more; what the store may have given by it comes with the next one.
-func (p *Pool) Lost() { p.seq = 0 }
+func (p *Pool) Lost() {
+	if p.seq == 0 {
+		return
+	}
+
+	p.seq = 0
+	p.doubt = max(p.doubt, p.asked+max(p.ttl, TTL))
+}
+
+// Doubts reports whether the store may have slots down for this holder that it
+// does not know of, or has given back with an ask that was lost. Then it must ask
+// again, or nobody has them until they expire.
+func (p *Pool) Doubts(now int64) bool { return now < p.doubt }
 
 // Expire ends the holding if its time is over at now: what is idle is not held
 // any more. What is in flight goes on, and is told with the next ask.

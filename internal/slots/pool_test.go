@@ -94,12 +94,20 @@ func TestALostAnswerIsMadeGoodByTheNext(t *testing.T) {
 	late := l.store.Apply(0, l.terms, ask)
 	l.pool.Lost()
 
+	if !l.pool.Doubts(second) || l.pool.Doubts(slots.TTL) {
+		t.Error("the store may have something down until it expires, and no longer")
+	}
+
 	if l.pool.Hear(ask.Seq, l.terms.TTL, late) || l.pool.Take(0, 1) {
 		t.Error("an answer that was given up is believed")
 	}
 
 	if a := l.exchange(second, ones(1), 0); a.Slots != 1 || l.pool.Idle() != 1 || l.store.Total() != 1 {
 		t.Errorf("the next ask wants 1: %+v, idle %d, held %d", a, l.pool.Idle(), l.store.Total())
+	}
+
+	if l.pool.Doubts(second) {
+		t.Error("an answer has come, and it is in doubt still")
 	}
 }
 

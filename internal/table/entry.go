@@ -49,8 +49,10 @@ type Entry struct {
 const shortKey = 16
 
 // entry returns the entry of key, made if need be.
-func (r *Rule) entry(key string) *Entry {
-	key = rule.Compact(key)
+func (r *Rule) entry(key string) *Entry { return r.entryOf(rule.Compact(key)) }
+
+// entryOf is entry for a key that is compact already.
+func (r *Rule) entryOf(key string) *Entry {
 	if e := r.keys.find(key); e != nil {
 		return e
 	}
@@ -185,8 +187,6 @@ func (e *Entry) quickTurn(tick int64) bool {
 // turn brings the lease to the present tick; under the lock.
 func (e *Entry) turn(now int64) (tick int64) {
 	c := e.rule.table.clock
-	tick = c.Turn(now)
-	e.Turn(tick, now, c)
 
-	return tick
+	return e.Turn(c.Turn(now), now, c)
 }

@@ -2,10 +2,12 @@ package table_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // takeAll asks holder h for n tokens of key under every rule named, and returns what each said.
@@ -83,18 +85,22 @@ func TestACostAboveWhatIsLeftIsAnswered(t *testing.T) {
 
 // A refund that comes when the key is long forgotten is credited all the same.
 func TestARefundAfterTheKeyLeft(t *testing.T) {
-	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 100, window: 1h}]")
-	out := r.take(0, "a", "k", 100)
-	r.wait(10 * sec)
+	for name, key := range map[string]string{"short": "k", "a digest stands for it": strings.Repeat("k", rule.MaxKey+1)} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 100, window: 1h}]")
+			out := r.take(0, "a", key, 100)
+			r.wait(10 * sec)
 
-	if _, ok := r.holders[0].Rule("a").Key("k"); ok {
-		t.Fatal("the key is still there: wait longer")
-	}
+			if _, ok := r.holders[0].Rule("a").Key(rule.Compact(key)); ok {
+				t.Fatal("the key is still there: wait longer")
+			}
 
-	r.holders[0].Refund(out.Charge)
+			r.holders[0].Refund(out.Charge)
 
-	if out := r.take(0, "a", "k", 100); out.Kind != table.Allowed {
-		t.Errorf("100 were refunded and are not to be had: %+v", out)
+			if out := r.take(0, "a", key, 100); out.Kind != table.Allowed {
+				t.Errorf("100 were refunded and are not to be had: %+v", out)
+			}
+		})
 	}
 }
 

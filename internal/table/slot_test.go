@@ -1,6 +1,8 @@
 package table_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/leaseway/leaseway/internal/table"
@@ -327,4 +329,100 @@ func TestCloseGivesSlotsBack(t *testing.T) {
 	for range 100 {
 		r.must(true, 1, "after the other one left")
 	}
+}
+
+// Holders that take, end and are cut off for a while at random never have more in
+// flight than the limit, and in the end every slot is there.
+func TestHoldersAtRandomNeverPassTheLimit(t *testing.T) {
+	t.Parallel()
+
+	for _, limit := range []int{1, 4, 40, 200} {
+		for seed := range uint64(15) {
+			atRandom(t, limit, seed)
+		}
+	}
+}
+
+func atRandom(t *testing.T, limit int, seed uint64) {
+	t.Helper()
+
+	const holders = 3
+
+	random := rand.New(rand.NewPCG(seed, uint64(limit)))
+	r := newRig(t, holders, fmt.Sprintf("rules: [{id: r, keyBy: user, algorithm: concurrency, limit: %d, onUnavailable: deny}]", limit))
+
+	var (
+		held [holders][]*table.SlotHit
+		cut  [holders]int64 // until when
+		back [holders]int64 // since when it is not
+	)
+
+	inFlight := 0
+
+	for range 500 {
+		i := random.IntN(holders)
+
+		switch random.IntN(8) {
+		case 0, 1, 2, 3:
+			for range 1 + random.IntN(1+limit/5) {
+				if h := r.hold(i, "k", 1); h.Out.Kind == table.Allowed {
+					held[i] = append(held[i], h)
+					inFlight++
+				}
+			}
+		case 4, 5:
+			for range min(len(held[i]), 1+random.IntN(1+limit/5)) {
+				last := len(held[i]) - 1
+				held[i][last].Slot.Release()
+				held[i] = held[i][:last]
+				inFlight--
+			}
+		case 6:
+			r.wait(random.Int64N(400) * ms)
+		case 7:
+			// Shorter than the TTL, less the time since it last told; and never twice without time to tell.
+			if cut[i] == 0 && r.now-back[i] > sec {
+				r.holders[i].gate.err = errDown
+				cut[i] = r.now + random.Int64N(6*sec)
+			}
+		}
+
+		for i, until := range cut {
+			if until != 0 && r.now >= until {
+				r.holders[i].gate.err, cut[i], back[i] = nil, 0, r.now
+			}
+		}
+
+		if inFlight > limit {
+			t.Fatalf("seed %d: %d in flight of %d", seed, inFlight, limit)
+		}
+	}
+
+	r.heal()
+
+	for i := range held {
+		for _, h := range held[i] {
+			h.Slot.Release()
+		}
+	}
+
+	r.wait(sec)
+
+	for i := range holders { // who was cut off last finds out
+		r.hold(i, "other", 1).Slot.Release()
+	}
+
+	r.wait(5 * sec)
+
+	for n := range limit {
+		if h := r.hold(0, "k", 1); h.Out.Kind != table.Allowed {
+			for _, o := range r.holders {
+				t.Logf("%+v", o.SlotStats())
+			}
+
+			t.Fatalf("seed %d: after all were over %d of %d are to be had: %+v", seed, n, limit, h.Out)
+		}
+	}
+
+	r.must(false, 1, "above the limit")
 }

@@ -312,8 +312,8 @@ func (k *slotKey) dueAt(now int64) int64 {
 		at = now // in flight, and not told
 	}
 
-	if k.Idle() < 0 {
-		at = now // more than was told
+	if k.Idle() < 0 || k.Doubts(now) {
+		at = now // more, or less, than was told
 	}
 
 	if len(k.line) > 0 && k.fullTill > 0 {
@@ -344,7 +344,7 @@ func (k *slotKey) visit(now int64) (again int64, ask bool) {
 	k.Expire(now)
 
 	_, flying := k.Asked()
-	holds := k.Busy() > 0 || k.Slots() > 0 || len(k.line) > 0 || k.offer > 0 && k.bounds()
+	holds := k.Busy() > 0 || k.Slots() > 0 || len(k.line) > 0 || k.Doubts(now) || k.offer > 0 && k.bounds()
 
 	switch {
 	case flying:
@@ -357,10 +357,10 @@ func (k *slotKey) visit(now int64) (again int64, ask bool) {
 		return now + slotOutage, false // nobody to tell: what is in flight ends, and what is held expires
 	}
 
-	if down, probe := k.down(now, true); down {
+	if down, probe := k.down(now, holds); down {
 		k.serve(now)
 
-		return now + slotOutage, probe && holds
+		return now + slotOutage, probe
 	}
 
 	at := k.dueAt(now)
@@ -416,7 +416,7 @@ func (t *Table) returnSlots(ctx context.Context) error {
 				k.mu.Lock()
 				defer k.mu.Unlock()
 
-				if k.Slots() > 0 {
+				if k.Slots() > 0 || k.Doubts(t.clock.Now()) {
 					holding = append(holding, k)
 				}
 			})

@@ -34,6 +34,7 @@ type slotKey struct {
 
 	mu       sync.Mutex
 	line     []*berth
+	queued   int64  // of the line, those that may stay
 	version  uint64 // of the rule that limit is from
 	seq      uint64 // of the ask under way
 	peak     int64  // most in flight of late

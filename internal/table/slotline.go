@@ -18,10 +18,14 @@ type berth struct {
 }
 
 // join puts h in line: behind those of its class, before those that matter less; under the lock.
-func (k *slotKey) join(h *SlotHit) *berth {
-	w := &berth{n: h.Cost, class: h.Class, hit: *h, ch: make(chan struct{}, 1)}
+func (k *slotKey) join(h *SlotHit, queued bool) *berth {
+	w := &berth{n: h.Cost, class: h.Class, queued: queued, hit: *h, ch: make(chan struct{}, 1)}
 	if h.look {
 		w.n = 0
+	}
+
+	if queued {
+		k.queued++
 	}
 
 	at := len(k.line)
@@ -42,15 +46,7 @@ func (k *slotKey) mayQueue(h *SlotHit) bool {
 		return false
 	}
 
-	queued := int64(0)
-
-	for _, w := range k.line {
-		if w.queued {
-			queued++
-		}
-	}
-
-	return queued < q.Size
+	return k.queued < q.Size
 }
 
 // serve gives slots to the first in line, as long as there are any; under the lock.
@@ -70,6 +66,10 @@ func (k *slotKey) serve(now int64) {
 
 // drop takes the first n out of the line; under the lock.
 func (k *slotKey) drop(n int) {
+	for _, w := range k.line[:n] {
+		k.unqueue(w)
+	}
+
 	clear(k.line[:n])
 	k.line = k.line[n:]
 
@@ -78,6 +78,13 @@ func (k *slotKey) drop(n int) {
 	}
 
 	k.lined.Store(int64(len(k.line)))
+}
+
+// unqueue takes w out of the count of those that may stay; under the lock.
+func (k *slotKey) unqueue(w *berth) {
+	if w.queued {
+		k.queued--
+	}
 }
 
 // seat serves w if there is a slot for it; under the lock.
@@ -172,6 +179,7 @@ func (k *slotKey) await(ctx context.Context, w *berth, until int64) bool {
 
 	if i := slices.Index(k.line, w); i >= 0 {
 		k.line = slices.Delete(k.line, i, i+1)
+		k.unqueue(w)
 		k.lined.Store(int64(len(k.line)))
 	}
 

@@ -134,10 +134,7 @@ func (k *slotKey) decide(now int64, h *SlotHit) (*berth, next) {
 
 	down, probe := k.down(now, true)
 	if !down && !k.full(now) {
-		w := k.join(h)
-		w.queued = k.mayQueue(h)
-
-		return w, wait
+		return k.join(h, k.mayQueue(h)), wait
 	}
 
 	after := done
@@ -150,10 +147,7 @@ func (k *slotKey) decide(now int64, h *SlotHit) (*berth, next) {
 	}
 
 	if k.mayQueue(h) {
-		w := k.join(h)
-		w.queued = true
-
-		return w, after
+		return k.join(h, true), after
 	}
 
 	k.turn(h, k.origin(down))

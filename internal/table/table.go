@@ -14,6 +14,8 @@
 // dry, and wait a tick for company. A wheel renews leases at 0.6 of their TTL
 // and lets idle keys leave.
 //
+// What is in flight goes the same way through a desk of its own: see slotKey.
+//
 // Its neighbours: holder (the arithmetic of one lease) below, the SDK above,
 // and the Source, a coordinator in this process or behind gRPC.
 package table

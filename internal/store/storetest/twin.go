@@ -21,7 +21,9 @@ func likeLedger(r *rig) {
 		terms(r.T, 7, time.Second, 200*time.Millisecond),
 		terms(r.T, 1000, 7*time.Second, 500*time.Millisecond),
 		inFlight(6, 3*time.Second),
+		inFlight(1, 3*time.Second),
 	}
+	plans[len(plans)-1].Share = 80 // of what the holders offer
 
 	run := uint64(0)
 
@@ -62,6 +64,7 @@ func likeLedger(r *rig) {
 					RaiseTo: rapid.Int64Range(0, 9).Draw(t, "raiseTo"),
 					Keep:    rapid.Bool().Draw(t, "keep"),
 					Slots:   plan.Algorithm == rate.Concurrency,
+					Offer:   rapid.Int64Range(0, 9).Draw(t, "offer"),
 					Name:    uint64(rapid.IntRange(0, 2).Draw(t, "name")),
 				}}
 			}
