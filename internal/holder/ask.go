@@ -10,6 +10,8 @@ const (
 	edgeMargin  = 5_000
 	edgePart    = 10
 	exactMargin = 500 // for those who read the real clock
+
+	idlePart = 1.0 // times what is to be spent: what is above it others may need
 )
 
 // Need says why a lease asks.
@@ -297,11 +299,12 @@ func (l *Lease) Refresh() int64 {
 
 	ttl := l.heard.terms().TTL
 	if l.heard.terms().Algorithm.Windowed() {
-		if whole := ttl; l.until-l.sent.at < whole/2 {
-			return l.over // it ends with its window anyway
+		short := l.until - l.sent.at
+		if short < ttl/2 && float64(l.balance.Load()) <= idlePart*l.demand.rate*float64(short) {
+			return l.over // it ends with its window, and will be spent until then
 		}
 
-		ttl = min(ttl, l.until-l.sent.at)
+		ttl = min(ttl, short)
 	}
 
 	return l.until - int64((1-refreshPart)*float64(ttl))
