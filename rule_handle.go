@@ -53,6 +53,14 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 
 	defer r.recovered(&d)
 
+	if r.rule.Plain() {
+		if q := r.rule.Quick(key, cost); q.Decided() {
+			d.quick(r.rule.ID(), &q, cost)
+
+			return d
+		}
+	}
+
 	if r.rule.SwitchedOff() {
 		r.rule.PassOff()
 
@@ -61,12 +69,6 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 
 	if !r.rule.Applies(key) {
 		return Decision{Allowed: true}
-	}
-
-	if q := r.rule.Quick(key, cost); q.Decided() {
-		d.quick(r.rule.ID(), &q, cost)
-
-		return d
 	}
 
 	if r.rule.BoundsInFlight() {

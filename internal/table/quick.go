@@ -101,7 +101,7 @@ func (e *Entry) quickRefusal(tick int64) (q Quick) {
 	}
 
 	l := e.limits.Load()
-	if e.outdated(l) { // other rules may have enough
+	if l.version != e.rule.version.Load() && e.outdated(l) { // other rules may have enough
 		return q
 	}
 

@@ -19,6 +19,7 @@ type Rule struct {
 	own     atomic.Pointer[limits] // of its keys without an override
 	before  atomic.Pointer[limits] // of those that its rollout has not reached; nil without a version before
 	keys    keys
+	plain   atomic.Bool                  // see Plain
 	version atomic.Uint64                // of now
 	terms   atomic.Pointer[ledger.Terms] // which most keys share
 	spare   atomic.Pointer[Entry]        // of all keys that found the table full, in an outage
@@ -86,7 +87,7 @@ func (t *Table) SetRules(set *rule.Set) error {
 		off := until(next.switches.OfRule(def))
 		r.each(func(r *Rule) {
 			r.follow(def)
-			r.off.Store(off)
+			r.switchOff(off)
 		})
 
 		next.rules[i], present[def.ID] = r, true
@@ -128,6 +129,7 @@ func (r *Rule) follow(def *rule.Rule) {
 	r.now.Store(def)
 	r.version.Store(def.Version)
 	r.retired.Store(false)
+	r.note()
 	r.table.recall(r)
 }
 

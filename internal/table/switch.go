@@ -43,9 +43,26 @@ func (r *Rule) offUntil(end int64) bool {
 	}
 
 	r.off.CompareAndSwap(end, 0)
+	r.note()
 
 	return false
 }
+
+// switchOff has the rule decide nothing until end, µs since the Unix epoch; 0 switches it on.
+func (r *Rule) switchOff(end int64) {
+	r.off.Store(end)
+	r.note()
+}
+
+// note brings up to date whether the rule is plain.
+func (r *Rule) note() {
+	def := r.now.Load()
+	r.plain.Store(r.off.Load() == 0 && def.Withheld == 0 && def.Algorithm != rule.Concurrency)
+}
+
+// Plain reports whether the rule is on, applies to every key, and counts tokens:
+// then Quick may be asked at once. It costs one load where three would say it.
+func (r *Rule) Plain() bool { return r.plain.Load() }
 
 // until returns when a switch is on again, µs since the Unix epoch; 0 for one that is on.
 func until(s rule.Switch) int64 {

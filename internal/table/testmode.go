@@ -24,7 +24,7 @@ func (r *Rule) Test() *Rule {
 		test.testing = true
 		test.follow(r.now.Load())
 		test.retired.Store(r.retired.Load())
-		test.off.Store(r.off.Load())
+		test.switchOff(r.off.Load())
 		r.test.Store(test)
 	}
 
