@@ -97,7 +97,7 @@ func (b Bucket) Add(t Time, n int64) Time {
 }
 
 // Longer reports whether a span of micros is longer than the time of n tokens; either may be negative.
-func (b *Bucket) Longer(micros, n int64) bool {
+func (b Bucket) Longer(micros, n int64) bool {
 	size := micros
 	if size < 0 {
 		size = -size

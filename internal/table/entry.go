@@ -21,7 +21,7 @@ type Entry struct {
 	avail  atomic.Int64 // what the store has left, as of the lease's tick
 	full   atomic.Int64 // when the bucket is full if the lease is spent, on the holder's clock
 
-	holder.Lease
+	holder.Lease //nolint:embeddedstructfieldcheck // the fields before it share its first cache line
 
 	rule   *Rule
 	extra  atomic.Int64 // tokens spent above one a request

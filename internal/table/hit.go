@@ -101,36 +101,22 @@ func (h *Hit) commit() {
 
 // cancel gives back what the hit reserved.
 func (h *Hit) cancel() {
-	switch h.held {
-	case holdsNothing:
-		return
-	case holdsOpen:
-		h.held = holdsNothing
-		h.Rule.counts.uncount(&h.Out)
-
-		return
-	case holdsTake:
-		h.held = holdsNothing
-		h.Rule.table.Refund(h.Out.Charge)
-
-		return
-	case holdsLease, holdsLocal:
-	}
-
-	e := h.entry
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-
-	if h.held == holdsLease {
-		e.Cancel(h.epoch, h.Cost)
-	} else {
-		if e.Local() { // unless an answer has ended it meanwhile
-			e.UndoLocal(h.Cost)
-		}
-
-		h.Rule.counts.uncount(&h.Out)
-	}
-
+	held := h.held
 	h.held = holdsNothing
+
+	switch held {
+	case holdsNothing:
+	case holdsOpen:
+		h.Rule.counts.uncount(&h.Out)
+	case holdsTake:
+		h.Rule.table.Refund(h.Out.Charge)
+	case holdsLocal:
+		h.Rule.counts.uncount(&h.Out)
+		h.Rule.table.Refund(h.Out.Charge)
+	case holdsLease:
+		h.entry.mu.Lock()
+		defer h.entry.mu.Unlock()
+
+		h.entry.Cancel(h.epoch, h.Cost)
+	}
 }

@@ -162,7 +162,7 @@ func (k *keys) renew(p *part, old *keyTable) *keyTable {
 		size *= 2
 	}
 
-	t := &keyTable{mask: uint64(size - 1), each: make([]keySlot, size)} //nolint:gosec // positive
+	t := &keyTable{mask: uint64(size - 1), each: make([]keySlot, size)}
 
 	if old != nil {
 		for i := range old.each {

@@ -52,7 +52,7 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 				out.Delay = delay
 			}
 
-			out.Charge = Charge{entry: e, epoch: localEpoch, cost: n}
+			out.Charge = Charge{entry: e, epoch: localEpoch, cost: n, end: e.CountsUntil(now)}
 		} else {
 			e.refuse(out, now, n, OverLimit)
 			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)

@@ -305,3 +305,33 @@ func (f *flaky) Acquire(ctx context.Context, b *ledger.Batch) (*ledger.Answers, 
 
 	return a, err
 }
+
+// What was admitted without a coordinator can be refunded when there is one
+// again, and the ledger has been told of it.
+func TestARefundAfterAnOutage(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 100, window: 1h}]")
+	r.cut()
+
+	out := r.take(0, "a", "k", 40)
+	if out.Kind != table.Allowed || out.Origin != table.FromLocal {
+		t.Fatalf("without a coordinator: %+v", out)
+	}
+
+	r.heal()
+	r.wait(sec)
+	r.take(0, "a", "other", 1) // finds out that it answers
+	r.wait(sec)
+
+	if got := r.peek(0, "a", "k"); got.Remaining != 60 {
+		t.Fatalf("%d of 100 remain after 40, want 60", got.Remaining)
+	}
+
+	r.holders[0].Refund(out.Charge)
+	r.wait(sec)
+
+	if got := r.peek(0, "a", "k"); got.Remaining != 100 {
+		t.Errorf("%d of 100 remain after the refund, want all", got.Remaining)
+	}
+}

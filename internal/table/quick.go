@@ -25,13 +25,13 @@ func (q *Quick) Decided() bool { return q.entry != nil }
 // Allowed reports whether the request passes.
 func (q *Quick) Allowed() bool { return q.RetryAfter == 0 }
 
-// Burst, Quota and Window are those of the key.
+// Burst is the capacity for the key, tokens.
 func (q *Quick) Burst() int64 { return q.limits.burst }
 
 // Quota is how many tokens come back in a Window.
 func (q *Quick) Quota() int64 { return q.limits.quota }
 
-// Window is what Quota is for.
+// Window is the time in which Quota tokens come back.
 func (q *Quick) Window() time.Duration { return q.limits.window }
 
 // Charge returns what the request took, if it was for n tokens and passes.

@@ -24,12 +24,15 @@ func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	if c.epoch == localEpoch {
-		if e.Local() {
-			e.UndoLocal(c.cost)
-		}
+	if c.epoch == localEpoch && e.Local() {
+		e.UndoLocal(c.cost)
 
 		return false, false
+	}
+
+	// What the local bucket admitted has become debt by now, which the ledger hears of like a take's refund.
+	if c.epoch == localEpoch {
+		c.epoch = storeEpoch
 	}
 
 	if e.gone {
