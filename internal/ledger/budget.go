@@ -26,6 +26,7 @@ func (s *State) adopt(terms Terms) (stale bool) {
 	case !terms.counts(&old):
 		// Another way of counting begins with what was used under the last one.
 		s.roll()
+		s.Slots.Expire(s.Now)
 		used := min(old.Bucket.Burst-s.Avail(), terms.Bucket.Burst)
 		s.TAT, s.Window, s.Log, s.Old, s.Ahead = rate.Time{}, rate.Window{}, nil, nil, Ahead{}
 		s.Slots = slots.State{}

@@ -46,14 +46,14 @@ func (s *Store) Apply(ctx context.Context, ops []store.Op, results []store.Resul
 	pause := firstPause
 
 	for round := 1; len(c.open) > 0; round++ {
-		seen := s.op.loads.Load()
+		seen := s.library.loads.Load()
 		refused := c.send(ctx)
 
 		switch {
 		case refused == none || round == maxRounds:
 			return
-		case refused == unknownScript:
-			s.op.load(ctx, s.client, seen)
+		case refused == unknownFunction:
+			s.library.load(ctx, s.client, seen)
 		case !sleep(ctx, pause):
 			return
 		default:
@@ -85,7 +85,7 @@ type refusal int
 const (
 	none refusal = iota
 	movingSlot
-	unknownScript
+	unknownFunction
 )
 
 // send sends what is open, takes in what comes of it, and leaves open what was
@@ -133,8 +133,8 @@ func refusalOf(err error) refusal {
 	switch e, ok := rueidis.IsRedisErr(err); {
 	case !ok:
 		return none
-	case e.IsNoScript():
-		return unknownScript
+	case isUnknown(e):
+		return unknownFunction
 	case e.IsTryAgain():
 		return movingSlot
 	default:
@@ -150,13 +150,8 @@ func (s *Store) command(op *store.Op, now string) rueidis.Completed {
 	n := len(bytes)
 	bytes = appendAsk(bytes, &op.Ask)
 
-	args := s.client.B().Evalsha().Sha1(s.op.sha).Numkeys(3).Key(at.group, at.held, at.mark).
-		Arg(at.name, rueidis.BinaryString(bytes[:n]), rueidis.BinaryString(bytes[n:]), s.least)
-	if now != "" {
-		args = args.Arg(now)
-	}
-
-	return args.Build()
+	return s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).
+		Arg(at.name, rueidis.BinaryString(bytes[:n]), rueidis.BinaryString(bytes[n:]), s.least, now).Build()
 }
 
 // sleep waits for d, and reports whether ctx lasted as long.

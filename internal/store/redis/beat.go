@@ -28,11 +28,11 @@ func (s *Store) Beat(ctx context.Context, holders []uint64, ttl time.Duration) (
 	ctx, cancel := within(ctx)
 	defer cancel()
 
-	seen := s.beat.loads.Load()
+	seen := s.library.loads.Load()
 
 	heard, err := s.sendBeat(ctx, holders, ttl)
-	if refusalOf(err) == unknownScript {
-		s.beat.load(ctx, s.client, seen)
+	if refusalOf(err) == unknownFunction {
+		s.library.load(ctx, s.client, seen)
 
 		heard, err = s.sendBeat(ctx, holders, ttl)
 	}
@@ -81,7 +81,7 @@ func (s *Store) sendBeat(ctx context.Context, holders []uint64, ttl time.Duratio
 		args = append(args, idText(h))
 	}
 
-	list, err := s.client.Do(ctx, s.client.B().Evalsha().Sha1(s.beat.sha).Numkeys(2).Key(s.names.holders(), s.names.id()).
+	list, err := s.client.Do(ctx, s.client.B().Fcall().Function(s.library.beat).Numkeys(2).Key(s.names.holders(), s.names.id()).
 		Arg(args...).Build()).ToArray()
 	if err != nil {
 		return heard{}, err

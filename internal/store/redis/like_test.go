@@ -15,6 +15,7 @@ import (
 
 // player draws what holders ask, as holders would and as none would.
 type player struct {
+	unruly  bool // terms may be older than what the ledger knows, and the clock may step back
 	now     int64
 	run     uint64
 	version uint64
@@ -35,9 +36,13 @@ func (p *player) terms(t *rapid.T) ledger.Terms {
 	terms := ledger.Terms{
 		Algorithm: rate.Algorithm(rapid.IntRange(0, int(rate.Concurrency)).Draw(t, "algorithm")),
 		Version:   p.version,
-		Revision:  rapid.Uint64Range(0, 1).Draw(t, "revision"),
 		TTL:       rapid.SampledFrom([]int64{0, 1, 50_000, 500_000, 10_000_000}).Draw(t, "ttl"),
 		Whole:     rapid.Bool().Draw(t, "whole"),
+	}
+
+	if p.unruly {
+		terms.Version -= rapid.Uint64Range(0, 1).Draw(t, "older")
+		terms.Revision = rapid.Uint64Range(0, 1).Draw(t, "revision")
 	}
 
 	limit := rapid.OneOf(rapid.Int64Range(1, 20), rapid.SampledFrom([]int64{100, 999_983, 999_999_999_989, rate.MaxLimit})).Draw(t, "limit")
@@ -130,6 +135,10 @@ func play(t *rapid.T, p *player, s store.Store, twin func(store.Op) ledger.Answe
 	for range rapid.IntRange(1, 30).Draw(t, "calls") {
 		p.now += rapid.SampledFrom([]int64{0, 0, 1, 999, 20_000, 130_000, 550_000, 2_000_000, 61_000_000}).Draw(t, "µs")
 
+		if p.unruly && rapid.IntRange(0, 9).Draw(t, "back") == 0 {
+			p.now -= rapid.SampledFrom([]int64{1, 70_000, 3_000_000, 90_000_000}).Draw(t, "back µs")
+		}
+
 		if rapid.IntRange(0, 9).Draw(t, "change") == 0 {
 			p.version += rapid.Uint64Range(0, 1).Draw(t, "version")
 			terms = p.terms(t)
@@ -154,6 +163,37 @@ func play(t *rapid.T, p *player, s store.Store, twin func(store.Op) ledger.Answe
 	}
 }
 
+// Whatever is asked of it, the store in Redis gives the answers of a plain
+// ledger that is forgotten when it says nothing.
+func TestLikeLedger(t *testing.T) {
+	p := newPlayer(0)
+	s := open(t, servers.Prefix(), func() int64 { return p.now })
+	run := uint64(0)
+
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		*p = *newPlayer(run)
+		p.unruly = true
+		twins := map[store.Key]*ledger.State{}
+
+		play(t, p, s, func(op store.Op) ledger.Answer {
+			twin := twins[op.Key]
+			if twin == nil {
+				twin = &ledger.State{}
+			}
+
+			twins[op.Key] = twin
+			answer := twin.Apply(p.now, op.Terms, op.Ask)
+
+			if twin.Idle(p.now) {
+				delete(twins, op.Key)
+			}
+
+			return answer
+		})
+	})
+}
+
 // Under the same time, the store in Redis gives the answers of the store in
 // memory, to the last bit, whatever is asked of it.
 func TestLikeMemory(t *testing.T) {
@@ -173,6 +213,8 @@ func TestLikeMemory(t *testing.T) {
 		*p = *newPlayer(run)
 		p.now = now
 
+		defer func() { now = p.now }() // a store in memory never steps back
+
 		play(t, p, s, func(op store.Op) ledger.Answer {
 			results := make([]store.Result, 1)
 			other.Apply(context.Background(), []store.Op{op}, results)
@@ -183,7 +225,5 @@ func TestLikeMemory(t *testing.T) {
 
 			return results[0].Answer
 		})
-
-		now = p.now // a store in memory never steps back
 	})
 }

@@ -1,19 +1,19 @@
 // Package redis keeps the ledgers in Redis, in a cluster or a single server, so
 // that any number of coordinators share them.
 //
-//	op ── (rule, key) ── SHA-256 ──> one of 1,024 hash slots ──> its master ──> script, atomic
+//	op ── (rule, key) ── SHA-256 ──> one of 1,024 hash slots ──> its master ──> function, atomic
 //	                                   │
 //	                                   ├─ group: a hash of some hundred ledgers at rest, a few bytes each
 //	                                   ├─ held: a ledger with leases, by itself
 //	                                   └─ mark: when this slot's data was lost, if ever
 //
-// The script (lua/op) is package ledger once more, function by function under
-// the same names, on the same integers: all of them are below 2^53, where
-// Lua's doubles are exact. It runs in Redis, at Redis's time, on keys that it
+// The function (lua) is package ledger once more, step by step under the same
+// names, on the same integers: all of them are below 2^53, where Lua's doubles
+// are exact. It runs in Redis 7 or later, at Redis's time, on keys that it
 // declares and that share one slot whatever bytes a client's key has.
 //
 // All ops of a call go out at once, one pipeline for each node. What a node
-// refuses before it has done anything (an unknown script, a slot on its way to
+// refuses before it has done anything (an unknown function, a slot on its way to
 // another node) is sent again. What may have been done is not: its result is an
 // error, and its sender may ask once more with the same seq, which the ledger
 // answers without counting twice. READONLY, OOM and the like are errors of the
@@ -24,8 +24,8 @@
 // each slot has a mark from before the first op on, and where it is missing the
 // slot's ledgers begin as used up at that moment.
 //
-// Its neighbours are store (the contract), ledger (the arithmetic that the
-// script repeats), memory (the other store) and storetest (the suite of both).
+// Its neighbours are store (the contract), ledger (the arithmetic that
+// Lua repeats), memory (the other store) and storetest (the suite of both).
 package redis
 
 import (
@@ -77,14 +77,13 @@ type Config struct {
 
 // Store is a store.Store in Redis. It is safe for concurrent use.
 type Store struct {
-	client rueidis.Client
-	names  names
-	clock  func() int64
-	least  string // the shortest time to live of a key, ms
-	op     *script
-	beat   *script
-	id     atomic.Uint64
-	closed atomic.Bool
+	client  rueidis.Client
+	names   names
+	clock   func() int64
+	least   string // the shortest time to live of a key, ms
+	library *library
+	id      atomic.Uint64
+	closed  atomic.Bool
 }
 
 var _ store.Store = (*Store)(nil)
@@ -103,11 +102,7 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 
 	var err error
 
-	if s.op, err = opScript(); err != nil {
-		return nil, err
-	}
-
-	if s.beat, err = beatScript(); err != nil {
+	if s.library, err = newLibrary(); err != nil {
 		return nil, err
 	}
 

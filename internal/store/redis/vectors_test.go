@@ -2,7 +2,6 @@ package redis
 
 import (
 	"encoding/json"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,29 +14,6 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
-// library returns the script's functions without the op, behind which a test puts what it calls.
-func library(t *testing.T) string {
-	t.Helper()
-
-	files, err := fs.Glob(sources, "lua/op/*.lua")
-	if err != nil || len(files) < 2 {
-		t.Fatalf("%d files: %v", len(files), err)
-	}
-
-	var text strings.Builder
-
-	for _, file := range files[:len(files)-1] {
-		part, err := sources.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		text.Write(part)
-	}
-
-	return text.String()
-}
-
 // vectorScript calls the script's functions in a real Redis, with numbers.
 func vectorScript(t *testing.T) func(call string, numbers ...int64) []int64 {
 	t.Helper()
@@ -47,8 +23,13 @@ func vectorScript(t *testing.T) func(call string, numbers ...int64) []int64 {
 		t.Fatal(err)
 	}
 
+	body, err := libraryBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	s := open(t, servers.Prefix(), nil)
-	script := rueidis.NewLuaScript(library(t) + string(tail))
+	script := rueidis.NewLuaScript(body + string(tail))
 
 	return func(call string, numbers ...int64) []int64 {
 		args := []string{call}

@@ -1,5 +1,6 @@
--- The vectors of package rate, on the functions of this script: put behind
--- lua/op's library. ARGV: what to call, then numbers. The answer is numbers.
+-- The vectors of package rate, on the functions of the library: put behind its files. ARGV: what to call, then numbers. The answer is numbers.
+bind()
+
 local next = 1
 local function number()
   next = next + 1

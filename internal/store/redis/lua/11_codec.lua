@@ -1,13 +1,14 @@
 -- What travels and what is kept, in bytes. Numbers are little-endian. Terms are
 -- 4 bytes that name them (a digest, made by the coordinator) and a body of at
 -- most 64, which is the longest value that a small hash keeps small.
-local pack, unpack = struct.pack, struct.unpack
 local Whole, Calendar = 16, 32 -- flags beside the algorithm
 local StateLayout = 1
 
+-- unpackTerms reads terms, and keeps them as they were read: bytes.
 local function unpackTerms(bytes, pos)
   local t = {}
   local kind
+  local first = pos or 1
   t.ref, kind, t.p, t.q, t.burst, t.version, t.revision, t.ttl, t.share, pos = unpack('<c4BI7I5I7I7I7I7I2', bytes, pos)
   t.calendarStart, t.calendarEnd, t.calendarNext, t.length = 0, 0, 0, 0
   if kind >= Calendar then
@@ -21,14 +22,8 @@ local function unpackTerms(bytes, pos)
   end
   t.whole = kind >= Whole
   t.algorithm = kind % Whole
+  t.bytes = string.sub(bytes, first, pos - 1)
   return t, pos
-end
-
-local function packTerms(t)
-  local kind = t.algorithm + (t.whole and Whole or 0) + (t.calendarEnd ~= 0 and Calendar or 0)
-  local head = pack('<c4BI7I5I7I7I7I7I2', t.ref, kind, t.p, t.q, t.burst, t.version, t.revision, t.ttl, t.share)
-  if t.calendarEnd == 0 then return head .. pack('<I7', t.length) end
-  return head .. pack('<I7I7I7', t.calendarStart, t.calendarEnd - t.calendarStart, t.calendarNext - t.calendarEnd)
 end
 
 local function unpackNumbers(n, bytes, pos)
@@ -57,7 +52,7 @@ local function packAnswer(a, offered)
   if a.terms == offered then
     flags = flags + 16
   elseif a.terms then
-    flags, tail = flags + 32, packTerms(a.terms)
+    flags, tail = flags + 32, a.terms.bytes
   end
   local level, w = a.level or at(0), a.window or noWindow()
   return pack('<Bi8i8I4I4i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', flags, a.seq, a.lease or 0, a.takenLow or 0, a.takenHigh or 0,
@@ -89,7 +84,7 @@ local StateFormat = '<i8i8i8i8i8i8i8i8i8i8i8I4I4I4I4I4'
 -- packState returns a ledger with all that it has, for a key of its own.
 local function packState(s)
   local out = {
-    pack('B', StateLayout), packTerms(s.terms),
+    pack('B', StateLayout), s.terms.bytes,
     pack(StateFormat, s.now, s.tat[1], s.tat[2], s.window.start, s.window.used, s.window.prev, s.ahead.start, s.ahead.used,
       s.slots.closed, s.slots.sum, s.slots.at, #s.log, #s.leases, #s.old, #s.ahead.leases, #s.slots.holdings),
   }

@@ -2,7 +2,7 @@
 local Own, Displaced, Shared = 0, 1, 2
 local SlotsGuard, Linger, MaxHoldings, MaxNeeds = 50000, 2000000, 4096, 64
 local Follow, Unlimited, MaxOffer = 5000000, 2^40, 1000000000
-local NoName = string.rep('\0', 8)
+local NoName = '\0\0\0\0\0\0\0\0'
 
 local function slotsTotal(s)
   local n = 0

@@ -1,6 +1,6 @@
 -- ledger: who gets how much of what is scarce, and when they come again.
 local scarceFloor, scarceCeiling, scarcePerHolder = 100000, 1000000, 10
-local slidingFloor, slidingParts = 10000, 50
+local slidingFloor, slidingParts = 10000, 30
 
 local function left(l) return l.granted - l.spent end
 
@@ -43,7 +43,7 @@ local function ofTurn(s, l, available)
 end
 
 local function ofSliding(s, l, available)
-  local part = floor(available / (#s.leases + 1))
+  local part = floor(3 * available / (2 * #s.leases + 2))
   if part == 0 or waiting(s, l) > 1 then return max(part, ofTurn(s, l, available)) end
   return part
 end

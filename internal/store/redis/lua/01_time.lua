@@ -1,6 +1,12 @@
 -- The arithmetic of package rate, in doubles: every value is an integer below
 -- 2^53, so that nothing is rounded, and floor(a / b) of such integers is exact.
-local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local floor, ceil, min, max, pack, unpack
+
+-- bind makes Lua's own functions known to those below. A library is loaded
+-- without them, and sees them only when it is called.
+local function bind()
+  floor, ceil, min, max, pack, unpack = math.floor, math.ceil, math.min, math.max, struct.pack, struct.unpack
+end
 
 -- An instant, as rate.Time: whole µs and 1/q µs, in that order.
 local function at(micros) return {micros, 0} end

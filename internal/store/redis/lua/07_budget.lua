@@ -140,6 +140,7 @@ local function adopt(s, terms)
   elseif not counts(terms, old) then
     -- Another way of counting begins with what was used under the last one.
     roll(s)
+    slotsExpire(s.slots, s.now)
     local n = min(old.burst - avail(s), terms.burst)
     s.tat, s.window, s.log, s.old, s.ahead, s.slots = at(0), noWindow(), {}, {}, noAhead(), noSlots()
     if terms.algorithm == Concurrency then s.leases = {} end -- tokens are no slots

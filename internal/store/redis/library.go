@@ -1,0 +1,98 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// A library is the Lua that runs in Redis, as a library of functions: unlike a
+// script's, its hundred functions are made once, and not again by every call. A
+// master hands it on to its replicas. One that was emptied by FUNCTION FLUSH,
+// or is new, does not know it, and is told.
+type library struct {
+	text string // as FUNCTION LOAD takes it
+	op   string // the function of one op
+	beat string // the function that notes who lives
+
+	loading sync.Mutex // one load for all who find it missing
+	loads   atomic.Int64
+}
+
+// newLibrary puts the files of lua together, in the order of their names. The
+// names of its functions have a digest of it, so that coordinators of several
+// versions can share a Redis, each with the functions that it knows.
+func newLibrary() (*library, error) {
+	body, err := libraryBody()
+	if err != nil {
+		return nil, err
+	}
+
+	sum := sha256.Sum256([]byte(body))
+	digest := hex.EncodeToString(sum[:6])
+	l := &library{op: "leaseway_op_" + digest, beat: "leaseway_beat_" + digest}
+	l.text = "#!lua name=leaseway_" + digest + "\n" + body +
+		"redis.register_function('" + l.op + "', op)\n" +
+		"redis.register_function('" + l.beat + "', beat)\n"
+
+	return l, nil
+}
+
+func libraryBody() (string, error) {
+	files, err := fs.Glob(sources, "lua/*.lua")
+	if err != nil || len(files) == 0 {
+		return "", fmt.Errorf("redis store: no files in lua: %w", err)
+	}
+
+	var text strings.Builder
+
+	for _, file := range files {
+		part, err := sources.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+
+		text.Write(part)
+	}
+
+	return text.String(), nil
+}
+
+// load hands the library to every master, unless somebody has done so since the
+// caller read loads as seen. A node that does not take it shows in what is
+// asked of it next; replicas refuse it, and get it from their masters.
+func (l *library) load(ctx context.Context, client rueidis.Client, seen int64) {
+	l.loading.Lock()
+	defer l.loading.Unlock()
+
+	if l.loads.Load() != seen {
+		return
+	}
+
+	var wait sync.WaitGroup
+
+	for _, node := range client.Nodes() {
+		wait.Go(func() {
+			_ = node.Do(ctx, node.B().FunctionLoad().Replace().FunctionCode(l.text).Build()).Error()
+		})
+	}
+
+	wait.Wait()
+	l.loads.Add(1)
+}
+
+// isUnknown reports whether a node refused a call since it does not know the function.
+func isUnknown(err *rueidis.RedisError) bool {
+	return strings.Contains(err.Error(), "Function not found")
+}

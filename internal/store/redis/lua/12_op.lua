@@ -1,0 +1,142 @@
+-- One op on one ledger. Where it is kept:
+--
+--	group   a hash of about a hundred ledgers at rest, each of a few bytes, and the
+--	        terms that they were last charged under, each once
+--	held    a ledger that has leases, a log or slots, by itself
+--	mark    says of its hash slot when data was lost, if it ever was
+--
+-- at has their keys, the ledger's name in the group, and its terms if it was there.
+local MarkTTL = 400 * 24 * 3600 * 1000 -- ms
+local SweepFrom, SweepEvery, SweepSize = 48, 16, 32
+
+-- timeOf returns the time that the caller says, or Redis's own, µs.
+local function timeOf(text)
+  if text ~= '' then return tonumber(text) end
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function termsField(ref) return 't' .. ref end
+
+-- expireAfter has key live for ms, or as long as it would anyway.
+local function expireAfter(key, ms)
+  if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
+end
+
+-- lossOf returns when the data of this hash slot was lost, 0 for never. A mark
+-- is set for each slot before the first op of all: one that is missing was lost, by now.
+local function lossOf(at, now)
+  local bytes = redis.call('GET', at.mark)
+  if bytes then return (unpack('<i8', bytes)) end
+  redis.call('SET', at.mark, pack('<i8', now), 'PX', MarkTTL)
+  return now
+end
+
+-- termsOf returns the terms of that name that the group has, by way of known.
+local function termsOf(at, ref, known)
+  local terms = known[ref]
+  if not terms then
+    local body = redis.call('HGET', at.group, termsField(ref))
+    if body then
+      terms = unpackTerms(ref .. body)
+      known[ref] = terms
+    end
+  end
+  return terms
+end
+
+-- over reports whether a ledger at rest says nothing any more.
+local function over(at, bytes, now, known)
+  local terms = termsOf(at, restRef(bytes), known)
+  if not terms then return true end
+  return clear(unpackRest(bytes, terms)) <= now
+end
+
+-- sweep looks at some ledgers of a group that has grown, and drops those that
+-- say nothing: at most every other one of a group that is full is dead.
+local function sweep(at, now)
+  local n = redis.call('HLEN', at.group)
+  if n < SweepFrom or n % SweepEvery ~= 0 then return end
+  local known = {}
+  local some = redis.call('HRANDFIELD', at.group, SweepSize, 'WITHVALUES')
+  for i = 1, #some, 2 do
+    if #some[i] == #at.name and some[i] ~= at.name and over(at, some[i + 1], now, known) then redis.call('HDEL', at.group, some[i]) end
+  end
+end
+
+-- renew drops what says nothing from the whole group, and the terms that nobody
+-- refers to then. It comes with new terms only: when a rule has changed.
+local function renew(at, now)
+  local known, used, all = {}, {}, redis.call('HGETALL', at.group)
+  for i = 1, #all, 2 do
+    if #all[i] == #at.name then
+      if over(at, all[i + 1], now, known) then
+        redis.call('HDEL', at.group, all[i])
+      else
+        used[termsField(restRef(all[i + 1]))] = true
+      end
+    end
+  end
+  for i = 1, #all, 2 do
+    if #all[i] ~= #at.name and not used[all[i]] then redis.call('HDEL', at.group, all[i]) end
+  end
+end
+
+-- keepTerms makes sure that the group has the terms, and reports whether it can:
+-- others may have the same name.
+local function keepTerms(at, terms, now)
+  if terms.bytes == at.terms then return true end -- they were read from there
+  local body = string.sub(terms.bytes, 5)
+  local kept = redis.call('HGET', at.group, termsField(terms.ref))
+  if kept then return kept == body end
+  renew(at, now)
+  redis.call('HSET', at.group, termsField(terms.ref), body)
+  return true
+end
+
+-- load returns the ledger, and where it was: in the group, by itself, or nowhere.
+local function load(at, offered, now)
+  local bytes = redis.call('GET', at.held)
+  if bytes then return unpackState(bytes), 'held' end
+  bytes = redis.call('HGET', at.group, at.name)
+  local terms = bytes and termsOf(at, restRef(bytes), {})
+  if terms then
+    at.terms = terms.bytes
+    return unpackRest(bytes, terms), 'rest'
+  end
+  local s, loss = newState(), lossOf(at, now)
+  if loss > 0 and not offered.whole then lost(s, offered, loss) end
+  return s, 'nowhere'
+end
+
+-- save keeps the ledger as small as it goes.
+local function save(at, s, was)
+  local a, b
+  if not idle(s) then
+    local ms = max(at.least, ceil((ends(s) - s.now) / 1000))
+    a, b = packable(s)
+    local rest = a and packRest(s, a, b) -- before the first write, which nothing may leave alone
+    if a and keepTerms(at, s.terms, s.now) then
+      if redis.call('HSET', at.group, at.name, rest) == 1 then sweep(at, s.now) end
+      expireAfter(at.group, ms)
+    else
+      a = nil
+      redis.call('SET', at.held, packState(s), 'PX', ms)
+    end
+    if a and was ~= 'held' or not a and was ~= 'rest' then return end -- it is where it was
+  end
+  if was == 'held' then redis.call('DEL', at.held) end
+  if was == 'rest' then redis.call('HDEL', at.group, at.name) end
+end
+
+-- op has KEYS group, held, mark, and ARGV the ledger's name in the group,
+-- terms, ask, the shortest time to live of a key (ms), and the time (µs) or ''.
+local function op(keys, argv)
+  bind()
+  local at = {group = keys[1], held = keys[2], mark = keys[3], name = argv[1], least = tonumber(argv[4])}
+  local now, offered = timeOf(argv[5]), unpackTerms(argv[2])
+  local s, was = load(at, offered, now)
+  local answer = apply(s, now, offered, unpackAsk(argv[3]))
+  save(at, s, was)
+  return packAnswer(answer, offered)
+end

@@ -1,0 +1,27 @@
+-- beat notes that holders live, and says how many do and whose data this is.
+--
+-- KEYS: the holders, a sorted set by the instant until which each lives, and the
+-- id of the data. ARGV: an id in case there is none, how long an id is kept (ms),
+-- how long the holders live (µs), how many may, the shortest time to live of the
+-- set (ms), the time (µs) or '', and the holders.
+local function beat(keys, argv)
+  bind()
+  local holders, id = keys[1], keys[2]
+  local ttl, most, least, now = tonumber(argv[3]), tonumber(argv[4]), tonumber(argv[5]), timeOf(argv[6])
+  local function score(t) return string.format('%.0f', t) end
+
+  redis.call('SET', id, argv[1], 'NX', 'PX', argv[2])
+  redis.call('ZREMRANGEBYSCORE', holders, '-inf', score(now))
+  local refused = 0
+  for i = 7, #argv do
+    if redis.call('ZCARD', holders) < most or redis.call('ZSCORE', holders, argv[i]) then
+      redis.call('ZADD', holders, score(now + ttl), argv[i])
+    else
+      refused = refused + 1
+    end
+  end
+  redis.call('ZREMRANGEBYSCORE', holders, '-inf', score(now)) -- a ttl of 0
+  local ms = max(least, ceil(ttl / 1000))
+  if redis.call('PTTL', holders) < ms then redis.call('PEXPIRE', holders, ms) end
+  return {redis.call('ZCARD', holders), refused, redis.call('GET', id), redis.call('PTTL', id)}
+end
