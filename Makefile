@@ -1,6 +1,6 @@
 # Leaseway's commands, for people and for CI alike: CI calls the same targets.
-# `make test` needs Go and a C compiler (for the race detector) and nothing
-# else; `lint` builds its linter once; `generate` and `drift` also need npm.
+# `make test` needs Go, a C compiler (for the race detector) and redis-server, which
+# it installs where it may; `lint` builds its linter once; `generate` and `drift` also need npm.
 
 GO       ?= go
 BIN      := $(CURDIR)/.bin
@@ -27,7 +27,7 @@ TABLES ?=
 CROSS := darwin/arm64 darwin/amd64 linux/arm64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-plain test-race test-bench lint fmt generate drift tidy-check bench soak bench-packages cross tools clean
+.PHONY: help demo redis test test-plain test-race test-bench lint fmt generate drift tidy-check bench soak bench-packages cross tools clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,10 +35,18 @@ help: ## Show this list
 demo: ## Watch three API servers share limits through a coordinator
 	$(GO) run ./cmd/leaseway demo
 
-test: test-plain test-bench test-race ## Run all tests, with the race detector where it pays
+test: redis test-plain test-bench test-race ## Run all tests, with the race detector where it pays
 
 test-plain:
 	$(GO) test $(TESTFLAGS) ./...
+
+# The tests start servers of their own, on free ports; without the program they
+# would be skipped. Debian's package also starts a service, which is not needed.
+redis: ## Install redis-server, which the tests of the Redis store start
+	@command -v redis-server >/dev/null || { echo "installing redis-server" && \
+	apt-get install -y --no-install-recommends redis-server >/dev/null || \
+	{ apt-get update >/dev/null && apt-get install -y --no-install-recommends redis-server >/dev/null; } || \
+	{ echo "redis-server cannot be installed here: install Redis 7 or later so that it is on the PATH" >&2; exit 1; }; }
 
 # That the peers of docs/benchmarks.md still compile, and decide alike.
 test-bench:

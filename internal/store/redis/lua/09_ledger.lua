@@ -41,17 +41,16 @@ end
 -- forfeit drops the leases whose time is over, oldest first, each as if it were the only one.
 local function forfeit(s)
   local ended, live, out = {}, {}, 0
-  for i, l in ipairs(s.leases) do
+  for _, l in ipairs(s.leases) do
     out = out + left(l)
     if l.exp <= s.now then
-      l.place = i
       ended[#ended + 1] = l
     else
       live[#live + 1] = l
     end
   end
   if #ended == 0 then return end
-  table.sort(ended, function(a, b) return a.exp < b.exp or a.exp == b.exp and a.place < b.place end)
+  table.sort(ended, function(a, b) return a.exp < b.exp end) -- of those that end together the first lifts highest
   for _, l in ipairs(ended) do
     lift(s, l.exp, out)
     out = out - left(l)
