@@ -3,14 +3,13 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/coordinator"
 	"github.com/leaseway/leaseway/internal/rpc"
-	"github.com/leaseway/leaseway/internal/store/memory"
+	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -21,7 +20,8 @@ type engine struct {
 	limiter *leaseway.Limiter
 
 	coordinator *coordinator.Coordinator
-	store       *memory.Store
+	store       store.Store
+	storeCounts source
 	signer      *rpc.Signer
 	rules       *ruleFile // nil without --rules
 
@@ -55,10 +55,8 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 
 	var err error
 
-	// The store takes the data directory for this process, or says who has it.
-	e.store, err = memory.New(memory.Config{Dir: config.stateDir(), Logger: e.log}) //nolint:contextcheck // it lives until Close
-	if err != nil {
-		return fmt.Errorf("%w (--data-dir names the directory)", err)
+	if e.store, e.storeCounts, err = openStore(ctx, config, e.log); err != nil {
+		return err
 	}
 
 	if e.signer, err = openSigner(config, e.log); err != nil {
@@ -69,8 +67,12 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 		return err
 	}
 
-	e.limiter, err = leaseway.Over(ctx, e.coordinator, append(config.shedding(), leaseway.WithName(config.Name),
-		leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log), leaseway.WithInProcess())...)
+	opts := append(config.shedding(), leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log))
+	if config.inMemory() {
+		opts = append(opts, leaseway.WithInProcess()) // no call leaves the process, so none needs to be waited for
+	}
+
+	e.limiter, err = leaseway.Over(ctx, e.coordinator, opts...)
 
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/leaseway/leaseway/internal/coordinator"
 	"github.com/leaseway/leaseway/internal/rpc"
 	"github.com/leaseway/leaseway/internal/store/memory"
+	"github.com/leaseway/leaseway/internal/store/redis"
 )
 
 // sources are the counts of all parts of the engine.
@@ -17,7 +18,7 @@ func (e *engine) sources() []source {
 	}
 
 	if e.coordinator != nil {
-		list = append(list, coordinatorCounts(e.coordinator), storeCountsOf(e.store))
+		list = append(list, coordinatorCounts(e.coordinator), e.storeCounts)
 	}
 
 	if e.client != nil {
@@ -54,6 +55,16 @@ func storeCountsOf(m *memory.Store) source {
 		s.counter("store_evicted_total", "Ledgers forgotten to make room although they said something.", stats.Evicted)
 		s.counter("store_evicted_over_limit_total", "Of them, ledgers whose bucket was empty.", stats.EvictedOverLimit)
 		s.counter("store_evicted_held_total", "Of them, ledgers with leases.", stats.EvictedHeld)
+	}
+}
+
+func redisCounts(r *redis.Store) source {
+	return func(s *scrape) {
+		stats := r.Stats()
+		s.counter("redis_ops_total", "Ops that went to Redis, each on one ledger.", stats.Ops)
+		s.counter("redis_failures_total", "Of them, those without an answer.", stats.Failures)
+		s.counter("redis_again_total", "Of them, those that went out again since a node had refused them before it did anything.", stats.Again)
+		s.counter("redis_loads_total", "How often nodes were told the functions that they run.", stats.Loads)
 	}
 }
 

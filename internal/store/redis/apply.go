@@ -43,7 +43,15 @@ func (s *Store) Apply(ctx context.Context, ops []store.Op, results []store.Resul
 		}
 	}
 
-	pause := firstPause
+	c.rounds(ctx)
+	s.counts.failures.Add(c.failures())
+}
+
+// rounds sends what is open until nothing is, or nothing that may go out again.
+func (c *call) rounds(ctx context.Context) {
+	s, pause := c.store, firstPause
+
+	s.counts.ops.Add(int64(len(c.open)))
 
 	for round := 1; len(c.open) > 0; round++ {
 		seen := s.library.loads.Load()
@@ -53,10 +61,13 @@ func (s *Store) Apply(ctx context.Context, ops []store.Op, results []store.Resul
 		case refused == none || round == maxRounds:
 			return
 		case refused == unknownFunction:
+			s.counts.again.Add(int64(len(c.open)))
 			s.library.load(ctx, s.client, seen)
 		case !sleep(ctx, pause):
 			return
 		default:
+			s.counts.again.Add(int64(len(c.open)))
+
 			pause *= 2
 		}
 	}
@@ -77,6 +88,17 @@ type call struct {
 	ops     []store.Op
 	results []store.Result
 	open    []int // ops without an answer that may go out
+}
+
+// failures counts the ops without an answer.
+func (c *call) failures() (n int64) {
+	for i := range c.ops {
+		if c.results[i].Err != nil {
+			n++
+		}
+	}
+
+	return n
 }
 
 // A refusal says why ops were refused by a node that did nothing for them.

@@ -84,6 +84,7 @@ type Store struct {
 	library *library
 	id      atomic.Uint64
 	closed  atomic.Bool
+	counts  counts
 }
 
 var _ store.Store = (*Store)(nil)

@@ -1,0 +1,70 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestStoreURLs(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("s3cret%\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, test := range []struct {
+		store, file string
+		addresses   []string
+		user, pass  string
+		tls         bool
+		problem     string // a part of it; "" for none
+	}{
+		{store: "redis://127.0.0.1:7000", addresses: []string{"127.0.0.1:7000"}},
+		{store: "redis://a,b:7001,[::1]:7002/", addresses: []string{"a:6379", "b:7001", "[::1]:7002"}},
+		{store: "rediss://app:p%40ss:w@r1:6380,r2:6380", addresses: []string{"r1:6380", "r2:6380"}, user: "app", pass: "p@ss:w", tls: true},
+		{store: "redis://:only@r", addresses: []string{"r:6379"}, pass: "only"},
+		{store: "redis://app@r", file: password, addresses: []string{"r:6379"}, user: "app", pass: "s3cret%"},
+		{store: "redis://app:x@r", file: password, problem: "leave it out of the URL"},
+		{store: "redis://app:50%@r", problem: "write it as %25"},
+		{store: "postgres://r", problem: "redis:// or rediss://"},
+		{store: "127.0.0.1:6379", problem: "redis:// or rediss://"},
+		{store: "redis://r/2", problem: "no numbered databases"},
+		{store: "redis://", problem: "no HOST:PORT"},
+		{store: "redis://a,,b", problem: "no HOST:PORT"},
+		{store: "redis://a:b:c", problem: "no HOST:PORT"},
+		{store: "redis://a:99999", problem: "no HOST:PORT"},
+		{store: "memory", file: password, problem: "--store-password-file needs --store"},
+	} {
+		c := &Config{Store: test.store, StorePasswordFile: test.file}
+		got, err := c.storeConfig()
+
+		if test.problem != "" {
+			if err == nil || !strings.Contains(err.Error(), test.problem) {
+				t.Errorf("%s: %v, want one that says %q", test.store, err, test.problem)
+			}
+
+			continue
+		}
+
+		if err != nil {
+			t.Errorf("%s: %v", test.store, err)
+
+			continue
+		}
+
+		if !slices.Equal(got.Addresses, test.addresses) || got.Username != test.user || got.Password != test.pass || (got.TLS != nil) != test.tls {
+			t.Errorf("%s: %q, user %q, password %q, TLS %v", test.store, got.Addresses, got.Username, got.Password, got.TLS != nil)
+		}
+	}
+}
+
+// What is wrong with a store's URL is said without the password in it.
+func TestStoreProblemsKeepThePassword(t *testing.T) {
+	for _, store := range []string{"rdis://u:hunter2@r", "redis://u:hunter2@r/2", "redis://u:hunter2@:x", "redis://u:hunter2%@r", "hunter2"} {
+		if _, err := (&Config{Store: store}).storeConfig(); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", store, err)
+		}
+	}
+}
