@@ -21,6 +21,7 @@
 //	one slow node, many keys          TestStoreUnreachable
 //	start while it is down            TestServerStartsWithoutCoordinator
 //	the store loses its data          TestStoreLosesItsData
+//	a Redis master killed             TestRedisMasterKilled
 //	memory stores of their own        TestHoldersRefuseToMixStores, TestStoreLosesItsData for the snapshot
 //	a bug in the limiter              TestBugInTheLimiter
 //	bad rule, rules that are gone     TestRulesGoBad

@@ -12,10 +12,14 @@ import (
 
 	"github.com/leaseway/leaseway/internal/cli"
 	"github.com/leaseway/leaseway/internal/demo"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
 // role is the variable that tells this binary to be something else than tests: the program, or a holder.
 const role = "FAULTS_ROLE"
+
+// redisServers has the cluster that tests share which do no harm to it.
+var redisServers redistest.Servers
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
@@ -28,6 +32,7 @@ func TestMain(m *testing.M) {
 	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log by themselves
 
 	code := m.Run()
+	redisServers.Stop()
 
 	// The proxy leaves some of its own behind when a toxic is on as it stops.
 	const proxy = "github.com/Shopify/toxiproxy/v2"

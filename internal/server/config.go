@@ -216,7 +216,7 @@ func (c *Config) oneKind() error {
 		}
 
 		if !c.inMemory() {
-			errs = append(errs, usage("--store does not go with --coordinator: only a coordinator has a store, and --coordinator names those"))
+			errs = append(errs, usage("--store does not go with --coordinator: only coordinators have one, and these are named already"))
 		}
 
 		return problems(errs...)

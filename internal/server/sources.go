@@ -63,7 +63,7 @@ func redisCounts(r *redis.Store) source {
 		stats := r.Stats()
 		s.counter("redis_ops_total", "Ops that went to Redis, each on one ledger.", stats.Ops)
 		s.counter("redis_failures_total", "Of them, those without an answer.", stats.Failures)
-		s.counter("redis_again_total", "Of them, those that went out again since a node had refused them before it did anything.", stats.Again)
+		s.counter("redis_again_total", "Those that went out again, since a node had refused them before it did anything.", stats.Again)
 		s.counter("redis_loads_total", "How often nodes were told the functions that they run.", stats.Loads)
 	}
 }

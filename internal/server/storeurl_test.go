@@ -30,7 +30,7 @@ func TestStoreURLs(t *testing.T) {
 		{store: "redis://app:50%@r", problem: "write it as %25"},
 		{store: "postgres://r", problem: "redis:// or rediss://"},
 		{store: "127.0.0.1:6379", problem: "redis:// or rediss://"},
-		{store: "redis://r/2", problem: "no numbered databases"},
+		{store: "redis://r/2", problem: "there are no numbered databases"},
 		{store: "redis://", problem: "no HOST:PORT"},
 		{store: "redis://a,,b", problem: "no HOST:PORT"},
 		{store: "redis://a:b:c", problem: "no HOST:PORT"},

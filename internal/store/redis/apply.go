@@ -17,6 +17,14 @@ const (
 	firstPause = time.Millisecond
 )
 
+// A call is one Apply under way.
+type call struct {
+	store   *Store
+	ops     []store.Op
+	results []store.Result
+	open    []int // ops without an answer that may go out
+}
+
 // Apply applies the ops, all nodes at once; see store.Store. Ops of a node that
 // does not answer in three quarters of ctx's time, or a second without one, get an error.
 func (s *Store) Apply(ctx context.Context, ops []store.Op, results []store.Result) {
@@ -80,14 +88,6 @@ func (s *Store) usable(ctx context.Context) error {
 	}
 
 	return ctx.Err()
-}
-
-// A call is one Apply under way.
-type call struct {
-	store   *Store
-	ops     []store.Op
-	results []store.Result
-	open    []int // ops without an answer that may go out
 }
 
 // failures counts the ops without an answer.

@@ -52,6 +52,10 @@ const (
 	clockSlack = time.Minute
 	// idleTimeout is how long a call without a deadline may take.
 	idleTimeout = time.Second
+	// deadAfter is how long a connection may be silent before another one is made.
+	deadAfter = 2 * time.Second
+	// lookEvery is how often the driver asks which node has which slots, besides when one refuses or is gone.
+	lookEvery = time.Second
 	// maxRedirects is how often one command follows a slot to another node.
 	maxRedirects = 5
 )
@@ -144,8 +148,9 @@ func (c *Config) client(ctx context.Context) rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress: c.Addresses, Username: c.Username, Password: c.Password, TLSConfig: c.TLS,
 		ClientName: "leaseway", DisableCache: true, AlwaysPipelining: true, ShuffleInit: true,
-		Dialer:        net.Dialer{Timeout: time.Second},
-		ClusterOption: rueidis.ClusterOption{MaxMovedRedirections: maxRedirects},
+		Dialer:           net.Dialer{Timeout: time.Second},
+		ConnWriteTimeout: deadAfter,
+		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: maxRedirects, ShardsRefreshInterval: lookEvery},
 	}
 
 	if deadline, ok := ctx.Deadline(); ok {

@@ -1,0 +1,175 @@
+//go:build unix
+
+package faults
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// overRedis starts n coordinators that count in one cluster, and returns where they are.
+func overRedis(t *testing.T, rules string, cluster *redistest.Cluster, n int) (coordinators []*program, addresses []string) {
+	t.Helper()
+
+	prefix := redisServers.Prefix()
+
+	for i := range n {
+		args := []string{"--store", "redis://" + strings.Join(cluster.Addresses(), ","), "--store-prefix", prefix}
+		if i > 0 { // all sign with one key
+			args = append(args, "--signing-key-file", coordinators[0].path("key"))
+		}
+
+		c := newCoordinator(t, rules, args...)
+		coordinators, addresses = append(coordinators, c), append(addresses, c.grpc)
+	}
+
+	return coordinators, addresses
+}
+
+// Several coordinators over one cluster are one: a limit holds exactly over all
+// of them, whichever of them a holder asks, and all of it is to be had.
+func TestCoordinatorsShareRedis(t *testing.T) {
+	const limit, holders = 300, 6
+
+	_, addresses := overRedis(t, `
+rules:
+  - {id: small, keyBy: user, limit: 10, window: 12h}
+  - {id: large, keyBy: user, limit: 300, window: 12h}
+  - {id: fixed, keyBy: user, algorithm: fixed_window, limit: 300, window: 365d}
+  - {id: log, keyBy: user, algorithm: sliding_log, limit: 20, window: 12h}
+`, redisServers.Shared(t), 3)
+
+	var fleet []*leaseway.Limiter
+	for i := range holders { // each begins with another one
+		fleet = append(fleet, dial(t, 1, addresses[i%3:i%3+1], leaseway.WithDeadline(unhurried))...)
+	}
+
+	for rule, want := range map[string]int{"small": 10, "log": 20} {
+		sum := 0
+
+		for _, l := range fleet {
+			n, _ := times(t, l, 15, at{rule, "ada"})
+			sum += n
+		}
+
+		if sum != want {
+			t.Errorf("%s: %d holders of 3 coordinators admitted %d, want %d", rule, holders, sum, want)
+		}
+	}
+
+	for _, rule := range []string{"large", "fixed"} {
+		sum := 0
+
+		// What one holder has and does not need goes back before another one gets it.
+		eventually(t, rule+": all of the limit is admitted", func() bool {
+			for _, l := range fleet {
+				n, local := times(t, l, 3, at{rule, "ada"})
+				sum += n
+
+				if local > 0 {
+					t.Fatalf("%s: %d were admitted without the store", rule, local)
+				}
+			}
+
+			return sum >= limit
+		})
+
+		for range 20 {
+			for _, l := range fleet {
+				n, _ := times(t, l, 1, at{rule, "ada"})
+				sum += n
+			}
+		}
+
+		if sum != limit {
+			t.Errorf("%s: %d holders of 3 coordinators admitted %d, want %d", rule, holders, sum, limit)
+		}
+	}
+}
+
+// A coordinator that goes takes nothing with it: another one knows all that it knew.
+func TestCoordinatorOverRedisKilled(t *testing.T) {
+	coordinators, addresses := overRedis(t, slowly, redisServers.Shared(t), 2)
+	l := dial(t, 1, addresses, leaseway.WithDeadline(unhurried))[0]
+
+	if n, _ := times(t, l, 60, at{"r", "ada"}); n != 60 {
+		t.Fatalf("%d of 60 passed", n)
+	}
+
+	coordinators[0].kill()
+
+	n, local := 0, 0
+
+	eventually(t, "the rest is admitted", func() bool {
+		more, byItself := times(t, l, 5, at{"r", "ada"})
+		n, local = n+more, local+byItself
+
+		return n >= 40
+	})
+
+	if more, _ := times(t, l, 50, at{"r", "ada"}); n+more != 40 || local != 0 {
+		t.Errorf("with the other coordinator %d passed, and %d without any; want the 40 that were left", n+more, local)
+	}
+}
+
+// A master is killed under load. Its replica takes over what it has heard of, and
+// what it has not is the only excess: at most what was granted in the time that was lost.
+func TestRedisMasterKilled(t *testing.T) {
+	const (
+		limit = 200.0 // a second, and the burst
+		lost  = 1.0   // s: far more than a replica on this machine is behind
+		keys  = 6
+	)
+
+	cluster := redistest.New(t)
+	_, addresses := overRedis(t, `
+rules:
+  - {id: r, keyBy: user, limit: 200, window: 1s, onUnavailable: deny}
+`, cluster, 2)
+	fleet := dial(t, 3, addresses)
+
+	var all []*traffic
+	for i := range keys { // over all masters
+		all = append(all, send(t, fleet, load{rule: "r", key: "user-" + strconv.Itoa(i)}))
+	}
+
+	for _, tr := range all {
+		tr.sees(t, leaseway.OriginLease, 200)
+	}
+
+	began := time.Now()
+
+	cluster.Masters[0].Kill()
+	eventually(t, "its replica is a master", func() bool {
+		role, err := cluster.Replicas[0].Ask(t.Context(), "INFO", "replication")
+
+		return err == nil && strings.Contains(role, "role:master")
+	})
+
+	promoted := time.Now()
+
+	for _, tr := range all {
+		tr.sees(t, leaseway.OriginLease, 10)
+	}
+
+	t.Logf("the replica took over after %v; all keys were leased %v later", promoted.Sub(began), time.Since(promoted))
+
+	for _, tr := range all { // what comes after it must not be too much either
+		tr.sees(t, leaseway.OriginLease, 200)
+	}
+
+	for i, tr := range all {
+		tr.stop()
+
+		if over := excess(tr.of(leaseway.OriginLease, leaseway.OriginStore), limit, limit); over > limit+limit*lost {
+			t.Errorf("key %d: %.0f more were admitted than the bound; a failover may cost %.0f", i, over, limit+limit*lost)
+		} else {
+			t.Logf("key %d: the worst window was %.0f beside its bound", i, over)
+		}
+	}
+}
