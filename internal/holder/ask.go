@@ -280,7 +280,14 @@ func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
 		l.denyOnly.Store(a.Window.Refused) // when another cost can pass, only the log knows
 	}
 
-	l.denyTill.Store(sentAt + a.AskAgain)
+	till := sentAt + a.AskAgain
+	l.denyAsk.Store(till)
+
+	if a.Terms.Algorithm == rate.FixedWindow {
+		till = max(till, l.heard.end) // what others give back comes earlier, if it comes
+	}
+
+	l.denyTill.Store(till)
 }
 
 // Lost gives up waiting for the answer to the ask on its way. The next ask names

@@ -60,6 +60,7 @@ type Lease struct {
 
 	// Of requests that are refused, without the lock.
 	denyTill atomic.Int64 // until then a cost above what is here is denied
+	denyAsk  atomic.Int64 // from then on it is asked about, since others may have given something back
 	denyOver atomic.Int64 // what the store had left when it said so
 	denyOnly atomic.Int64 // the one cost that is denied, 0 for all above denyOver
 	refused  atomic.Int64 // tokens that were asked for and not given since the last ask

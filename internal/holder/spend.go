@@ -82,11 +82,11 @@ func (l *Lease) Cancel(epoch uint64, n int64) {
 }
 
 // Denied reports whether a request for n tokens is denied from memory at now:
-// the store had too little when it was last asked, and asking again is useless
-// until the instant that is returned. Without the lock.
+// the store had too little when it was last asked, and will have until the
+// instant that is returned, unless others give something back. Without the lock.
 func (l *Lease) Denied(now, n int64) (till int64, denied bool) {
 	till = l.denyTill.Load()
-	if now >= till || n <= l.balance.Load()+l.denyOver.Load() {
+	if now >= till || now >= l.denyAsk.Load() || n <= l.balance.Load()+l.denyOver.Load() {
 		return till, false
 	}
 
@@ -96,10 +96,19 @@ func (l *Lease) Denied(now, n int64) (till int64, denied bool) {
 }
 
 // Scarce reports whether at now asking for more is useless. Without the lock.
-func (l *Lease) Scarce(now int64) bool { return now < l.denyTill.Load() }
+func (l *Lease) Scarce(now int64) bool { return now < l.AskAgain() }
+
+// AskAgain returns from when on Denied asks instead of denying. Without the lock.
+func (l *Lease) AskAgain() int64 { return min(l.denyTill.Load(), l.denyAsk.Load()) }
 
 // Defer asks later, by d µs, than the store said; under the lock.
-func (l *Lease) Defer(d int64) { l.denyTill.Add(d) }
+func (l *Lease) Defer(d int64) {
+	l.denyTill.Add(d)
+	l.denyAsk.Add(d)
+}
+
+// Recheck asks at the instant at, if the store named a later one; under the lock.
+func (l *Lease) Recheck(at int64) { l.denyAsk.Store(min(l.denyAsk.Load(), at)) }
 
 // Forgive forgets that the store had too little: under other terms it may have enough. Without the lock.
 func (l *Lease) Forgive() { l.denyTill.Store(0) }

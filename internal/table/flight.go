@@ -258,6 +258,7 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	e.saw(now, &a.Answer)
 	e.lead = leadLeast + e.rule.table.cfg.Random(leadSpread)
 	e.scatter(now, &a.Answer)
+	e.recheck(now, &a.Answer)
 
 	if a.Answer.Taken != 0 {
 		e.won = now

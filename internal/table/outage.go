@@ -24,6 +24,10 @@ const (
 	scatterMost  = int64(25_000)  // µs, see scatter
 	skipMost     = int64(100_000) // µs, see scatter
 	scatterPart  = int64(40)      // of the time of a full bucket
+
+	recheckPart  = 100               // of the wait, see recheck
+	recheckLeast = int64(1_000_000)  // µs
+	recheckMost  = int64(10_000_000) // µs
 )
 
 // ask reports whether no coordinator answers, and whether the caller should send a probe.
@@ -78,6 +82,15 @@ func (e *Entry) scatter(now int64, a *ledger.Answer) {
 	}
 
 	e.Defer(d)
+}
+
+// recheck bounds how long a refusal is remembered while there are others, who may
+// refund what they charged: the wait was told as if nobody did. A hundred asks in
+// all that time, for those who do not wait, are few; under the lock.
+func (e *Entry) recheck(now int64, a *ledger.Answer) {
+	if a.AskAgain > recheckLeast && e.rule.table.live.Load() > 1 {
+		e.Recheck(now + min(recheckMost, max(recheckLeast, a.AskAgain/recheckPart)))
+	}
 }
 
 func newBucket(q *rule.Quota) (rate.Bucket, error) {

@@ -138,7 +138,7 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	refresh := e.Refresh()
 	early, ahead := e.WantsAhead(e.lead)
 	_, flying := e.Asked()
-	till, denied := e.Denied(now, 1)
+	_, denied := e.Denied(now, 1)
 
 	switch {
 	case flying || len(e.waiting) > 0:
@@ -161,7 +161,7 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	case begins != 0:
 		return begins, false
 	case denied:
-		return till, false
+		return e.AskAgain(), false
 	case now < e.used+idleAfter:
 		return e.used + idleAfter, false
 	}
