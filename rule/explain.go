@@ -54,7 +54,7 @@ func (s *Set) ExplainClass(req *Request) (class Class, by string) {
 // explain looks at the parts of a rule one after the other.
 func (r *Rule) explain(req *Request) Explanation {
 	e := Explanation{Rule: r}
-	if !r.decides() {
+	if r.Mode == Off && !r.decides() {
 		e.isOff()
 		return e
 	}
