@@ -43,25 +43,6 @@ func (d *Decision) fill(id string, o *table.Outcome) {
 	}
 }
 
-// quick fills in a blank d with what memory said to a request of cost under the rule with id.
-func (d *Decision) quick(id string, q *table.Quick, cost int64) {
-	d.Allowed = q.Allowed()
-	d.Origin = OriginLease
-	d.Rule = id
-	d.Limit, d.Remaining = q.Burst(), q.Remaining
-	d.Quota, d.Window = q.Quota(), q.Window()
-	d.Reset = time.Duration(q.Reset) * time.Microsecond
-
-	if d.Allowed {
-		d.charges.first = q.Charge(cost)
-
-		return
-	}
-
-	d.Reason = ReasonOverLimit
-	d.RetryAfter = time.Duration(q.RetryAfter) * time.Microsecond
-}
-
 func reasonOf(k table.Kind) Reason {
 	switch k {
 	case table.OverLimit:

@@ -53,12 +53,13 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 
 	defer r.recovered(&d)
 
-	if r.rule.Plain() {
-		if q := r.rule.Quick(key, cost); q.Decided() {
-			d.quick(r.rule.ID(), &q, cost)
+	var out table.Outcome
 
-			return d
-		}
+	if r.rule.Plain() && r.rule.Quick(key, cost, &out) {
+		d.fill(r.rule.ID(), &out)
+		d.charges.first = out.Charge
+
+		return d
 	}
 
 	if r.rule.SwitchedOff() {
@@ -74,8 +75,6 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 	if r.rule.BoundsInFlight() {
 		return r.hold(key, cost)
 	}
-
-	var out table.Outcome
 
 	r.rule.Take(context.Background(), key, cost, &out)
 

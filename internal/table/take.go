@@ -10,9 +10,7 @@ import (
 
 // Take decides a request for n tokens of key, at least 1, under this rule alone.
 func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
-	if q := r.Quick(key, n); q.Decided() {
-		q.fill(out, n)
-
+	if r.Quick(key, n, out) {
 		return
 	}
 
