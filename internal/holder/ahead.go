@@ -11,7 +11,8 @@ type next struct {
 	granted int64
 	from    int64 // when its window has surely begun
 	until   int64
-	end     int64 // of its window: told late rather than early
+	end     int64 // of its window: told late rather than early,
+	late    int64 // by this at most
 }
 
 // WantsAhead returns when to ask for the next window, and whether it is worth
@@ -48,12 +49,19 @@ func (l *Lease) AskAhead(now int64, need Need) ledger.Ask {
 // window has begun by the slowest reckoning, until its TTL ends by the fastest.
 func (l *Lease) hearAhead(now int64, a *ledger.Answer) {
 	from := now + a.Window.Left
-	l.next = &next{id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + a.TTL, end: from + a.Terms.After()}
+	l.next = &next{
+		id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + a.TTL,
+		end: from + a.Terms.After(), late: now - l.sent.at,
+	}
 
 	if a.Lease == 0 || a.Granted == 0 {
 		l.next = &next{id: ^uint64(0), from: from} // none is to be had: do not ask again
 	}
 }
+
+// forgetRefunds drops the refunds that no ledger has heard of: they are of a
+// window that is over, and the next one is not charged less for them.
+func (l *Lease) forgetRefunds() { l.debt = max(l.debt, l.acked) }
 
 // begin starts the lease of the window that has begun, if there is one.
 func (l *Lease) begin(now int64) {
@@ -63,6 +71,7 @@ func (l *Lease) begin(now int64) {
 	}
 
 	l.next = nil
+	l.forgetRefunds()
 
 	if n.granted == 0 || now >= n.until {
 		return
@@ -76,6 +85,6 @@ func (l *Lease) begin(now int64) {
 	l.low.Store(min(l.demand.low(), n.granted))
 	l.denyTill.Store(0)
 
-	l.heard.end = n.end
+	l.heard.end, l.heard.late = n.end, n.late
 	l.heard.window = ledger.Window{Used: n.granted}
 }

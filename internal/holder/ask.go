@@ -54,11 +54,16 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		balance = b
 	}
 
+	named := l.named()
+	if named != l.id {
+		l.forgetRefunds() // the window may turn on the way
+	}
+
 	l.oweLocal(now)
 
 	spent = max(spent, l.Spent())
 	ask := ledger.Ask{
-		Holder: need.Holder, Seq: need.Seq, Lease: l.named(),
+		Holder: need.Holder, Seq: need.Seq, Lease: named,
 		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes, Needs: need.Needs,
 		// At least what is held: reservations come and go while this is added up.
 		RaiseTo: max(l.granted-l.struck, spent+balance+l.reserved.Load()),
@@ -208,12 +213,12 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.end > max(1, a.Terms.Length)/2
 	l.heard = heard{
 		at: max(1, sent.at), tat: a.Level.Shift(sent.at), spent: sent.spent, others: a.Others, holders: a.Holders,
-		under: l.heard.carries(&a.Terms), window: a.Window, end: now + a.Window.Left,
+		under: l.heard.carries(&a.Terms), window: a.Window, end: now + a.Window.Left, late: now - sent.at,
 	}
 	l.settleDebt(now, a)
 
 	if turned {
-		l.debt = max(l.debt, l.acked) // a refund of the window before is none of this one
+		l.forgetRefunds()
 	}
 
 	l.scarce(a, sent.at)
@@ -226,7 +231,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 func (l *Lease) hearLate(now int64, a *ledger.Answer) {
 	l.heard = heard{
 		at: max(1, l.sent.at), tat: a.Level.Shift(l.sent.at), others: a.Others + a.Granted - a.Spent, holders: a.Holders,
-		under: l.heard.carries(&a.Terms), window: a.Window, end: now + a.Window.Left,
+		under: l.heard.carries(&a.Terms), window: a.Window, end: now + a.Window.Left, late: now - l.sent.at,
 	}
 	l.settleDebt(now, a)
 }

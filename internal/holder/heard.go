@@ -15,7 +15,8 @@ type heard struct {
 	at      int64 // when its ask was sent; 0: never
 	holders int64
 	window  ledger.Window // of a window or log
-	end     int64         // when that ends: told late rather than early
+	end     int64         // when that ends: told late rather than early,
+	late    int64         // by this at most
 }
 
 // Remaining returns what one central counter would have left at now, as far as
@@ -39,11 +40,11 @@ func (l *Lease) avail(now int64) int64 {
 }
 
 // Standing returns what the store would have left at now, and when everything
-// would be whole again if all that is leased were spent.
+// would be whole again if all that is leased were spent: of a window told early rather than late.
 func (l *Lease) Standing(now int64) (avail, full int64) {
 	h := &l.heard
 	if !h.bucket() {
-		return max(0, l.Remaining(now)-l.balance.Load()), now + l.Full(now)
+		return max(0, l.Remaining(now)-l.balance.Load()), now + l.Full(now) - h.late
 	}
 
 	level := l.level(now)
@@ -68,15 +69,6 @@ func (l *Lease) Full(now int64) int64 {
 	default:
 		return h.left(now)
 	}
-}
-
-// FullSpent is Full if everything that is leased were spent now.
-func (l *Lease) FullSpent(now int64) int64 {
-	if h := &l.heard; h.bucket() {
-		return h.terms().Bucket.Full(now, l.level(now))
-	}
-
-	return l.Full(now)
 }
 
 // Wait returns the µs from now until a request for n tokens can pass, -1 for never.

@@ -76,9 +76,9 @@ type model struct {
 	kind    rate.Algorithm
 	length  int64
 	log     []string
-	counted map[string]bool  // takes counted, by ask
-	pending map[uint64]int64 // refunded, not yet credited, by incarnation
-	debts   map[uint64]int64 // as the ledger had it last
+	counted map[string]bool   // takes counted, by ask
+	pending map[refunds]int64 // not yet credited
+	debts   map[uint64]int64  // as the ledger had it last
 	verbose bool
 }
 
@@ -91,7 +91,7 @@ func newModel(c chooser) *model {
 		kind:   []rate.Algorithm{rate.TokenBucket, rate.TokenBucket, rate.FixedWindow, rate.SlidingWindow}[c.pick("kind", 4)],
 		length: []int64{30_000, 1_000_000}[c.pick("length", 2)],
 		c:      c, now: 1_000_000_000, bucket: b, ttl: []int64{20_000, 500_000}[c.pick("ttl", 2)], seq: 1,
-		counted: map[string]bool{}, pending: map[uint64]int64{}, debts: map[uint64]int64{},
+		counted: map[string]bool{}, pending: map[refunds]int64{}, debts: map[uint64]int64{},
 	}
 
 	for range 1 + c.pick("holders", 3) {
@@ -252,17 +252,35 @@ func (m *model) refund(p *process) {
 	m.logf("%d refunds %+v, by an ask: %v", p.incarnation, paid, ask)
 
 	if ask {
-		m.pending[p.incarnation] += paid.N
+		m.pending[m.refunds(p.incarnation, paid.window)] += paid.N
 	} else {
 		m.putBack(paid.N, paid.window)
 	}
 }
 
+// refunds are those of an incarnation, told apart by the windows that they were admitted in.
+type refunds struct {
+	incarnation uint64
+	window      int64 // 0 for buckets
+}
+
+func (m *model) refunds(inc uint64, window int64) refunds {
+	if m.kind == rate.TokenBucket {
+		window = 0
+	}
+
+	return refunds{inc, window}
+}
+
 // credit has the twin follow what the ledger credited, as far as it was ever refunded.
 func (m *model) credit(inc uint64, debt int64) {
-	n := min(m.pending[inc], m.debts[inc]-debt)
+	m.roll()
+
+	of := m.refunds(inc, m.window.Start)
+
+	n := min(m.pending[of], m.debts[inc]-debt)
 	if n > 0 {
-		m.pending[inc] -= n
+		m.pending[of] -= n
 		m.putBack(n, m.window.Start)
 	}
 

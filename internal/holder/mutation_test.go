@@ -23,6 +23,7 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 	const (
 		ledgerGo, settleGo, budgetGo = "../ledger/ledger.go", "../ledger/settle.go", "../ledger/budget.go"
 		askGo, leaseGo, markGo       = "ask.go", "lease.go", "mark.go"
+		aheadGo, spendGo             = "ahead.go", "spend.go"
 	)
 
 	for name, edits := range map[string][]edit{
@@ -52,6 +53,8 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 		"a return that is spent as well":           {{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}},
 		"a refund is credited again":               {{leaseGo, "l.debt, l.credit = l.acked, false", "l.credit = false"}},
 		"a refund without a lease is believed":     {{settleGo, "if more < 0 && l.ID != ask.Lease {", "if false {"}},
+		"a refund is credited to the next window":  {{aheadGo, "l.debt = max(l.debt, l.acked)", "_ = l.acked"}},
+		"a refund outlives its window":             {{spendGo, " - h.late", ""}},
 		"debt vanishes in the lift":                {{settleGo, "\ts.lift(s.Now, s.others+l.left()) // before the debt", "\t// before the debt"}},
 		"fallback debt is never charged":           {{settleGo, "\t\ts.charge(more)\n", ""}},
 	} {

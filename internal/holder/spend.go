@@ -128,7 +128,7 @@ type Payment struct {
 }
 
 // CountsUntil returns until when what is taken at now counts: to the end of its
-// window, or as long as a log remembers it. Under the lock.
+// window, told early rather than late, or as long as a log remembers it. Under the lock.
 func (l *Lease) CountsUntil(now int64) int64 {
 	switch h := &l.heard; {
 	case h.bucket():
@@ -136,7 +136,7 @@ func (l *Lease) CountsUntil(now int64) int64 {
 	case h.terms().Algorithm == rate.SlidingLog:
 		return now + h.terms().Length
 	default:
-		return now + h.left(now)
+		return now + h.left(now) - h.late
 	}
 }
 

@@ -70,6 +70,13 @@ func (s *State) owe(l *Lease, ask Ask) {
 	}
 
 	l.Debt = ask.Debt
+
+	// What this window was charged or credited with is no matter of the next one.
+	for i := range s.Ahead.Leases {
+		if next := &s.Ahead.Leases[i]; next.Holder == l.Holder {
+			next.Debt = ask.Debt
+		}
+	}
 }
 
 // giveBack takes back what the holder struck from its balance.

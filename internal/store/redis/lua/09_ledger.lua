@@ -82,6 +82,9 @@ local function owe(s, l, ask)
   if more < 0 and l.id ~= ask.lease then return end
   if more > 0 then charge(s, more) else credit(s, -more) end
   l.debt = ask.debt
+  -- What this window was charged or credited with is no matter of the next one.
+  local i = find(s.ahead.leases, l.holder)
+  if i then s.ahead.leases[i].debt = ask.debt end
 end
 
 -- cut takes back what a lease has under an older version of the rule, if more
