@@ -154,8 +154,14 @@ func (e *Entry) saw(now int64, a *ledger.Answer) {
 		e.limits.Store(&next)
 	}
 
-	e.avail.Store(max(0, e.Remaining(now)-e.Balance()))
-	e.full.Store(now + e.FullSpent(now))
+	e.stand(now)
+}
+
+// stand notes what requests are told without the lock; under it.
+func (e *Entry) stand(now int64) {
+	avail, full := e.Standing(now)
+	e.avail.Store(avail)
+	e.full.Store(full)
 }
 
 // leaving reports whether the entry's rule is gone, so that everything is to be given back.
@@ -176,10 +182,7 @@ func (e *Entry) quickTurn(tick int64) bool {
 	}
 
 	e.Turn(tick, tick, c)
-
-	avail, full := e.Standing(tick)
-	e.avail.Store(avail)
-	e.full.Store(full)
+	e.stand(tick)
 
 	return true
 }
@@ -187,6 +190,12 @@ func (e *Entry) quickTurn(tick int64) bool {
 // turn brings the lease to the present tick; under the lock.
 func (e *Entry) turn(now int64) (tick int64) {
 	c := e.rule.table.clock
+	begins := e.Begins()
+	tick = e.Turn(c.Turn(now), now, c)
 
-	return e.Turn(c.Turn(now), now, c)
+	if begins != 0 && now >= begins {
+		e.stand(now) // another window
+	}
+
+	return tick
 }
