@@ -174,16 +174,17 @@ func (s *State) limit(now int64, terms Terms) int64 {
 
 	switch gone := max(0, now-s.At); {
 	case s.Sum == 0 || gone >= follow:
-		s.Sum = aim
+		s.Sum, s.At = aim, now
 	default:
-		s.Sum += int64(float64(aim-s.Sum) * float64(gone) / follow)
+		// A step that rounds to nothing waits until it does not: asks may come faster than that.
+		if step := int64(float64(aim-s.Sum) * float64(gone) / follow); step != 0 || s.Sum == aim {
+			s.Sum, s.At = s.Sum+step, now
+		}
 	}
 
 	if off := aim - s.Sum; -1000 < off && off < 1000 {
 		s.Sum = aim
 	}
-
-	s.At = now
 
 	if sum == 0 {
 		return Unlimited

@@ -49,13 +49,14 @@ local function slotsLimit(s, now, terms)
   local aim = sum * terms.share * 10 -- thousandths of a percentage
   local gone = max(0, now - s.at)
   if s.sum == 0 or gone >= Follow then
-    s.sum = aim
+    s.sum, s.at = aim, now
   else
-    local part = (aim - s.sum) * gone / Follow
-    s.sum = s.sum + (part < 0 and ceil(part) or floor(part))
+    -- A step that rounds to nothing waits until it does not: asks may come faster than that.
+    local step = (aim - s.sum) * gone / Follow
+    step = step < 0 and ceil(step) or floor(step)
+    if step ~= 0 or s.sum == aim then s.sum, s.at = s.sum + step, now end
   end
   if math.abs(aim - s.sum) < 1000 then s.sum = aim end
-  s.at = now
   if sum == 0 then return Unlimited end
   return max(1, floor(s.sum / 1000))
 end
