@@ -23,7 +23,7 @@ func (s *State) adopt(terms Terms) (stale bool) {
 	switch {
 	case old.Bucket.Burst == 0:
 		s.Terms = terms
-	case !terms.counts(&old):
+	case !terms.counts(&old, s.Now):
 		// Another way of counting begins with what was used under the last one.
 		s.roll()
 		s.Slots.Expire(s.Now)

@@ -53,13 +53,25 @@ func (t *Terms) bucket() bool {
 	return t.Algorithm == rate.TokenBucket || t.Algorithm == rate.LeakyBucket
 }
 
-// counts reports whether budgets under t and u count alike, whatever their limits.
-func (t *Terms) counts(u *Terms) bool {
+// counts reports whether budgets under t and u count alike at now, whatever their limits.
+func (t *Terms) counts(u *Terms, now int64) bool {
 	if t.bucket() || u.bucket() {
 		return t.bucket() && u.bucket()
 	}
 
-	return t.Algorithm == u.Algorithm && t.Length == u.Length
+	return t.Algorithm == u.Algorithm && t.Length == u.Length && t.edges(u, now)
+}
+
+// edges reports whether a window under u that is not over at now ends as it does
+// under t. Those of a calendar move on by themselves, but a new version may have others.
+func (t *Terms) edges(u *Terms, now int64) bool {
+	if t.Calendar == u.Calendar || t.Version == u.Version {
+		return true
+	}
+
+	old := u.span(now)
+
+	return now >= old.End || t.span(now) == old
 }
 
 func (t *Terms) older(u *Terms) bool {

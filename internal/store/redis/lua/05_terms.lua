@@ -32,10 +32,18 @@ local function windowed(t) return t.algorithm == FixedWindow or t.algorithm == S
 
 local function leases(t) return t.algorithm <= SlidingWindow end
 
--- counts reports whether budgets under t and u count alike, whatever their limits.
-local function counts(t, u)
+-- edges reports whether a window under u that is not over at now ends as it does under t.
+local function edges(t, u, now)
+  if t.version == u.version then return true end
+  local start, stop = span(t, now)
+  local oldStart, oldStop = span(u, now)
+  return now >= oldStop or start == oldStart and stop == oldStop
+end
+
+-- counts reports whether budgets under t and u count alike at now, whatever their limits.
+local function counts(t, u, now)
   if bucket(t) or bucket(u) then return bucket(t) and bucket(u) end
-  return t.algorithm == u.algorithm and t.length == u.length
+  return t.algorithm == u.algorithm and t.length == u.length and edges(t, u, now)
 end
 
 local function older(t, u)

@@ -137,7 +137,7 @@ local function adopt(s, terms)
   if older(terms, old) then return true end
   if old.burst == 0 then
     s.terms = terms
-  elseif not counts(terms, old) then
+  elseif not counts(terms, old, s.now) then
     -- Another way of counting begins with what was used under the last one.
     roll(s)
     slotsExpire(s.slots, s.now)
