@@ -172,6 +172,14 @@ func (l *Lease) expire(now int64) {
 	}
 }
 
+// Forget gives up the lease and all that the ledger should hear of, since it will
+// not: it takes what was left as spent. Under the lock.
+func (l *Lease) Forget() {
+	l.end()
+
+	l.debt, l.local, l.ended, l.next = l.acked, nil, nil, nil
+}
+
 // end gives up the lease: the ledger takes what was left as spent. It returns
 // what left the balance, reservations included, which may yet be committed.
 func (l *Lease) end() (gone int64) {

@@ -242,6 +242,10 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	if a.Code != ledger.KeyOK || !e.Hear(now, &a.Answer) {
 		e.lost(now, a.Code == ledger.KeyOK)
 
+		if a.Code == ledger.KeyUnknownRule && e.leaving() {
+			e.Forget() // its rule is gone everywhere
+		}
+
 		return false
 	}
 
