@@ -107,7 +107,7 @@ func parseStore(text string) (*redis.Config, error) {
 
 	rest = strings.TrimSuffix(rest, "/")
 	if strings.ContainsAny(rest, "/?#") {
-		return nil, usage("--store has more than hosts: leave out what is behind them (there are no numbered databases; settings are flags)")
+		return nil, usage("--store has more than hosts: leave out what is behind them (there are no numbered databases here)")
 	}
 
 	for host := range strings.SplitSeq(rest, ",") {

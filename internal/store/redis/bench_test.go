@@ -3,8 +3,8 @@ package redis
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
@@ -26,7 +26,7 @@ func BenchmarkApply(b *testing.B) {
 		{"take", func(int) ledger.Ask { return ledger.Ask{Takes: []int64{1}} }},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
-			s := alone(b)
+			s := openAt(b, []string{redistest.NewServer(b).Address})
 			bucket, _ := rate.NewBucket(1000, 1_000_000, 1000)
 			ops := make([]store.Op, batchOps)
 			results := make([]store.Result, batchOps)
@@ -54,19 +54,54 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// alone opens a store on a server of its own.
-func alone(tb testing.TB) *Store {
-	tb.Helper()
+// BenchmarkIdleClients measures what a client costs that has used some of its
+// budget and holds nothing: INFO's used_memory, before and after b.N of them.
+//
+//	go test -run none -bench IdleClients -benchtime 1000000x ./internal/store/redis
+func BenchmarkIdleClients(b *testing.B) {
+	s := openAt(b, []string{redistest.NewServer(b).Address})
+	bucket, _ := rate.NewBucket(100, 60_000_000_000, 100)
+	memory := func() int64 {
+		info, err := s.client.Do(context.Background(), s.client.B().Info().Section("memory").Build()).ToString()
+		if err != nil {
+			b.Fatal(err)
+		}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
+		_, rest, _ := strings.Cut(info, "used_memory:")
+		text, _, _ := strings.Cut(rest, "\r\n")
 
-	s, err := New(ctx, Config{Addresses: []string{redistest.NewServer(tb).Address}})
-	if err != nil {
-		tb.Fatal(err)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+
+		return n
 	}
 
-	tb.Cleanup(func() { _ = s.Close(context.Background()) })
+	const batch = 1000
 
-	return s
+	ops, results := make([]store.Op, 0, batch), make([]store.Result, batch)
+	before := memory()
+
+	b.ResetTimer()
+
+	for i := range b.N {
+		ops = append(ops, store.Op{
+			Key:   store.Key{Rule: "r", Key: strconv.Itoa(i)},
+			Terms: ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000},
+			Ask:   ledger.Ask{Holder: 1, Seq: 1, Takes: []int64{1 + int64(i%7)}},
+		})
+
+		if len(ops) == batch || i == b.N-1 {
+			s.Apply(context.Background(), ops, results)
+
+			if results[0].Err != nil {
+				b.Fatal(results[0].Err)
+			}
+
+			ops = ops[:0]
+		}
+	}
+
+	b.ReportMetric(float64(memory()-before)/float64(b.N), "B/client")
 }

@@ -113,6 +113,10 @@ func (s *Store) begin(ctx context.Context) error {
 		return err
 	}
 
+	if err := s.client.Do(ctx, s.client.B().Del().Key(s.names.opening()).Build()).Error(); err != nil {
+		return err
+	}
+
 	known, err := s.readID(ctx)
 	if err == nil && !known {
 		err = errors.New("the id of the data was set, and is not there: does Redis evict keys? (set maxmemory-policy to noeviction)")

@@ -1,0 +1,306 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/store"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// kinds are terms of every algorithm with a window of two seconds.
+func kinds() []ledger.Terms {
+	const window = 2_000_000
+
+	bucket, _ := rate.NewBucket(1000, window, 1000)
+	terms := func(a rate.Algorithm, length int64) ledger.Terms {
+		return ledger.Terms{Algorithm: a, Bucket: bucket, Length: length, Version: 1, TTL: 500_000}
+	}
+	slots := terms(rate.Concurrency, 0)
+	slots.Bucket = rate.Bucket{P: 1, Q: 1, Burst: 1000}
+
+	return []ledger.Terms{
+		terms(rate.TokenBucket, 0), terms(rate.LeakyBucket, 0), terms(rate.FixedWindow, window), terms(rate.SlidingWindow, window),
+		terms(rate.SlidingLog, window), slots,
+	}
+}
+
+// Every key has a time to live that fits what it says: no more than two windows and a lease, and never none.
+func TestEveryKeyExpires(t *testing.T) {
+	server := redistest.NewServer(t)
+	s := openAt(t, []string{server.Address})
+
+	if _, err := s.Beat(t.Context(), []uint64{1, 2}, time.Second); err != nil {
+		t.Fatal(err)
+	}
+
+	var ops []store.Op
+
+	for a, terms := range kinds() {
+		for i := range 100 {
+			ask := ledger.Ask{Holder: 1, Seq: 1, Takes: []int64{900}}
+
+			switch i % 3 {
+			case 1:
+				ask = ledger.Ask{Holder: 1, Seq: 1, RaiseTo: 700, Keep: true}
+			case 2:
+				ask = ledger.Ask{Holder: 1, Seq: 1, Ahead: true, RaiseTo: 100}
+			}
+
+			if ask.Slots = terms.Algorithm == rate.Concurrency; ask.Slots {
+				ask.Ahead = false
+				ask.RaiseTo = 7
+			}
+
+			ops = append(ops, store.Op{Key: store.Key{Rule: strconv.Itoa(a), Key: strconv.Itoa(i)}, Terms: terms, Ask: ask})
+		}
+	}
+
+	results := make([]store.Result, len(ops))
+	s.Apply(t.Context(), ops, results)
+
+	for i, r := range results {
+		if r.Err != nil {
+			t.Fatalf("%+v: %v", ops[i], r.Err)
+		}
+	}
+
+	names, err := s.client.Do(t.Context(), s.client.B().Keys().Pattern("*").Build()).AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ledgers := 0
+
+	for _, name := range names {
+		ttl, err := s.client.Do(t.Context(), s.client.B().Pttl().Key(name).Build()).AsInt64()
+		if err != nil || !strings.HasPrefix(name, DefaultPrefix) {
+			t.Fatalf("%s: %v", name, err)
+		}
+
+		_, rest, _ := strings.Cut(name, "}")
+		most := 2*2_000 + 550*time.Millisecond.Milliseconds()
+
+		if rest == "" || rest == "id" { // marks, and whose data it is
+			most = keepData.Milliseconds()
+		} else {
+			ledgers++
+		}
+
+		if ttl < 1 && ttl != -2 || ttl > most {
+			t.Errorf("%s lives for %d ms more, want 1 to %d", name, ttl, most)
+		}
+	}
+
+	if ledgers < 400 { // some share a group, and some keep nothing
+		t.Errorf("there are %d keys of ledgers for %d of them", ledgers, len(ops))
+	}
+
+	// All of it ends by itself.
+	deadline := time.After(10 * time.Second)
+
+	for left := ledgers; left > 0; {
+		select {
+		case <-deadline:
+			t.Fatalf("%d keys are left", left)
+		case <-time.After(100 * time.Millisecond):
+		}
+
+		size, err := s.client.Do(t.Context(), s.client.B().Dbsize().Build()).AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		left = int(size) - slotCount - 1
+	}
+}
+
+// A group of clients that come once does not keep them for ever, nor terms that nobody has.
+func TestGroupsAreSwept(t *testing.T) {
+	now := int64(1_800_000_000_000_000)
+	s := open(t, servers.Prefix(), func() int64 { return now })
+	bucket, _ := rate.NewBucket(10, 1_000_000, 10)
+
+	base := s.names.place(store.Key{Rule: "r"})
+
+	if _, err := s.Beat(t.Context(), nil, 0); err != nil { // which loads the functions
+		t.Fatal(err)
+	}
+
+	most := int64(0)
+
+	for i := range 300 {
+		at := base
+		at.name, at.held = fmt.Sprintf("%012d", i), fmt.Sprint(base.group, ".", i)
+		now += 100_000 // a client counts for as long as ten others take to come
+
+		op := store.Op{
+			Terms: ledger.Terms{Bucket: bucket, Version: uint64(1 + i/100), TTL: 500_000},
+			Ask:   ledger.Ask{Holder: 1, Seq: 1, Takes: []int64{10}},
+		}
+
+		if a, err := s.applyAt(t, &op, at, now); err != nil || a.Taken != 1 {
+			t.Fatalf("%+v (%v)", a, err)
+		}
+
+		n, err := s.client.Do(t.Context(), s.client.B().Hlen().Key(base.group).Build()).AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		most = max(most, n)
+	}
+
+	if most > 100 {
+		t.Errorf("a group of which ten live had %d entries", most)
+	}
+}
+
+// applyAt applies an op to a ledger at a place of the test's choice.
+func (s *Store) applyAt(t *testing.T, op *store.Op, at place, now int64) (ledger.Answer, error) {
+	t.Helper()
+
+	bytes := appendTerms(nil, &op.Terms)
+	n := len(bytes)
+	bytes = appendAsk(bytes, &op.Ask)
+
+	answer, err := s.client.Do(t.Context(), s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).
+		Arg(at.name, string(bytes[:n]), string(bytes[n:]), s.least, decimal(now)).Build()).AsBytes()
+	if err != nil {
+		return ledger.Answer{}, err
+	}
+
+	return readAnswer(answer, &op.Terms)
+}
+
+// A node whose data is gone gives nobody a full bucket: what it had counts as
+// used up when that was found out, unless the rule says otherwise.
+func TestDataIsLost(t *testing.T) {
+	cluster := redistest.New(t)
+	s := openAt(t, cluster.Addresses())
+
+	q := &taker{T: t, store: s}
+
+	before := s.ID()
+	owner := func(key string) int { // which master has it
+		slot := crc16(strings.Trim(strings.TrimPrefix(s.names.place(store.Key{Rule: "r", Key: key}).mark, DefaultPrefix), "{}")) % clusterSlots
+
+		return int(slot) * 3 / clusterSlots
+	}
+
+	var lost, kept string
+
+	for i := 0; lost == "" || kept == ""; i++ {
+		if key := strconv.Itoa(i); owner(key) == 1 {
+			lost = key
+		} else {
+			kept = key
+		}
+	}
+
+	for _, key := range []string{lost, kept} {
+		if got := q.drain(key, hourly(10), 6); got != 6 {
+			t.Fatalf("%d of 6", got)
+		}
+	}
+
+	if err := cluster.Masters[1].Do(t.Context(), "FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+
+	whole := hourly(10)
+	whole.Whole = true
+
+	for key, want := range map[string]int{lost: 0, kept: 4} {
+		if got := q.drain(key, hourly(10), 10); got != want {
+			t.Errorf("after the loss %d were left, want %d", got, want)
+		}
+	}
+
+	if got := q.drain("whole "+lost, whole, 20); got != 10 {
+		t.Errorf("a rule that is whole after a loss gave %d, want 10", got)
+	}
+
+	// Who starts now finds the same.
+	other := openAt(t, cluster.Addresses())
+	q.store = other
+
+	if got := q.drain(lost, hourly(10), 10); got != 0 || other.ID() != before {
+		t.Errorf("another coordinator finds %d, and data %d where it was %d", got, other.ID(), before)
+	}
+}
+
+// When everything is lost the data has another id, which running coordinators learn with a beat.
+func TestAllDataIsLost(t *testing.T) {
+	server := redistest.NewServer(t)
+	s := openAt(t, []string{server.Address})
+
+	q := &taker{T: t, store: s}
+
+	before := s.ID()
+
+	q.drain("k", hourly(10), 3)
+
+	if err := server.Do(t.Context(), "FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+
+	if got := q.drain("k", hourly(10), 10); got != 0 {
+		t.Errorf("%d tokens after all data was lost", got)
+	}
+
+	if _, err := s.Beat(t.Context(), nil, time.Second); err != nil || s.ID() == before || s.ID() == 0 {
+		t.Errorf("the id is %d as before (%v)", s.ID(), err)
+	}
+}
+
+// Coordinators that start together over new data agree whose it is, and call it new.
+func TestStartTogether(t *testing.T) {
+	prefix := servers.Prefix()
+	addresses := servers.Shared(t).Addresses()
+
+	var (
+		wait sync.WaitGroup
+		ids  [5]uint64
+	)
+
+	for i := range ids {
+		wait.Go(func() {
+			s, err := New(t.Context(), Config{Addresses: addresses, Prefix: prefix})
+			if err != nil {
+				t.Error(err)
+
+				return
+			}
+
+			defer s.Close(context.Background())
+
+			ids[i] = s.ID()
+		})
+	}
+
+	wait.Wait()
+
+	for _, id := range ids {
+		if id == 0 || id != ids[0] {
+			t.Fatalf("the ids are %v", ids)
+		}
+	}
+
+	s := open(t, prefix, nil)
+
+	for _, mark := range s.names.marks() {
+		text, err := s.client.Do(t.Context(), s.client.B().Get().Key(mark).Build()).ToString()
+		if err != nil || len(text) != 8 || binary.LittleEndian.Uint64([]byte(text)) != 0 {
+			t.Fatalf("mark %s of new data: %q (%v)", mark, text, err)
+		}
+	}
+}

@@ -1,0 +1,374 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/store"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// hourly are terms of so many tokens, of which none comes back while a test runs.
+func hourly(burst int64) ledger.Terms {
+	bucket, _ := rate.NewBucket(burst, 3_600_000_000_000, burst)
+
+	return ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000}
+}
+
+// taker takes tokens, each by an ask of its own.
+type taker struct {
+	*testing.T
+
+	store *Store
+	mu    sync.Mutex
+	last  uint64
+}
+
+func (q *taker) next() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	q.last++
+
+	return q.last
+}
+
+// take takes one token of key under terms, and reports whether there was one.
+func (q *taker) take(ctx context.Context, key string, terms ledger.Terms) (bool, error) {
+	ops := []store.Op{{
+		Key: store.Key{Rule: "r", Key: key}, Terms: terms, Ask: ledger.Ask{Holder: 1, Seq: q.next(), Takes: []int64{1}},
+	}}
+	results := make([]store.Result, 1)
+	q.store.Apply(ctx, ops, results)
+
+	return results[0].Answer.Taken == 1, results[0].Err
+}
+
+// drain takes n times, and returns how many tokens there were.
+func (q *taker) drain(key string, terms ledger.Terms, n int) (got int) {
+	q.Helper()
+
+	for range n {
+		ok, err := q.take(q.Context(), key, terms)
+		if err != nil {
+			q.Fatal(err)
+		}
+
+		if ok {
+			got++
+		}
+	}
+
+	return got
+}
+
+// Whatever bytes a key has, its ledger is in one slot, and no other key's.
+func TestKeysOfAnyBytes(t *testing.T) {
+	s := open(t, servers.Prefix(), nil)
+	keys := []string{"", "}", "{}", "{a}{b}", "x}y", "{", "{{", "\x00", "\xff{\xfe}", strings.Repeat("{k}", 1000)}
+
+	for i := range 1000 {
+		keys = append(keys, fmt.Sprint("u", i+1))
+	}
+
+	for round := range uint64(4) { // all keys in one call
+		ops, results := make([]store.Op, len(keys)), make([]store.Result, len(keys))
+		for i, key := range keys {
+			ops[i] = store.Op{Key: store.Key{Rule: "r", Key: key}, Terms: hourly(3), Ask: ledger.Ask{Holder: 1, Seq: round + 1, Takes: []int64{1}}}
+		}
+
+		s.Apply(t.Context(), ops, results)
+
+		for i, r := range results {
+			if r.Err != nil || r.Answer.Taken != min(1, 3-round) {
+				t.Errorf("take %d of %q: %b (%v), want 3 of 4", round, keys[i], r.Answer.Taken, r.Err)
+			}
+		}
+	}
+
+	if stats := s.Stats(); stats.Failures != 0 {
+		t.Errorf("%d ops had no answer", stats.Failures)
+	}
+}
+
+// Nodes that have forgotten the functions are told them once, whoever finds out, and nothing is lost.
+func TestFunctionsAreForgotten(t *testing.T) {
+	cluster := redistest.New(t)
+	s := openAt(t, cluster.Addresses())
+
+	q := &taker{T: t, store: s}
+
+	if got := q.drain("k", hourly(100), 10); got != 10 {
+		t.Fatalf("%d of 10", got)
+	}
+
+	before := s.Stats().Loads
+
+	for _, master := range cluster.Masters {
+		for _, command := range [][]string{{"FUNCTION", "FLUSH"}, {"SCRIPT", "FLUSH"}} {
+			if err := master.Do(t.Context(), command...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	var wait sync.WaitGroup
+
+	for i := range 20 {
+		wait.Go(func() {
+			for range 10 {
+				if _, err := q.take(t.Context(), fmt.Sprint("k", i), hourly(100)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+
+	wait.Wait()
+
+	if loads := s.Stats().Loads - before; loads < 1 || loads > 3 {
+		t.Errorf("the functions were loaded %d times", loads)
+	}
+
+	if got := q.drain("k", hourly(100), 100); got != 90 {
+		t.Errorf("%d more, want the 90 that were left", got)
+	}
+}
+
+// A server that refuses or fails gives an error, never an answer, and no harm is left when it is well again.
+func TestRefusalsAreErrors(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		bad, good   []string
+		says        string
+		left        int
+		keepsNoData bool
+	}{
+		{name: "out of memory", bad: []string{"CONFIG", "SET", "maxmemory", "1"}, good: []string{"CONFIG", "SET", "maxmemory", "0"}, says: "OOM"},
+		{name: "a replica", bad: []string{"REPLICAOF", "127.0.0.1", "1"}, good: []string{"REPLICAOF", "NO", "ONE"}, says: "READONLY"},
+		{
+			name: "no replicas", bad: []string{"CONFIG", "SET", "min-replicas-to-write", "1"},
+			good: []string{"CONFIG", "SET", "min-replicas-to-write", "0"}, says: "NOREPLICAS",
+		},
+		{name: "busy", bad: []string{"CLIENT", "PAUSE", "600", "ALL"}, good: []string{"PING"}, says: "deadline"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server := redistest.NewServer(t)
+			s := openAt(t, []string{server.Address})
+
+			q := &taker{T: t, store: s}
+
+			q.drain("k", hourly(10), 5)
+
+			if err := server.Do(t.Context(), test.bad...); err != nil {
+				t.Fatal(err)
+			}
+
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+
+			began := time.Now()
+
+			ok, err := q.take(ctx, "new", hourly(10))
+			if ok || err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("allowed %v, error %v, want one with %s", ok, err, test.says)
+			}
+
+			if took := time.Since(began); test.says == "deadline" && ctx.Err() != nil {
+				t.Errorf("the answer took %v, so nobody can hear it", took)
+			}
+
+			if _, err := s.Beat(ctx, []uint64{1}, time.Second); err == nil {
+				t.Error("a beat was taken")
+			}
+
+			if err := server.Do(t.Context(), test.good...); err != nil {
+				t.Fatal(err)
+			}
+
+			if got := q.drain("k", hourly(10), 10); got != 5 {
+				t.Errorf("%d more, want the 5 that were left", got)
+			}
+		})
+	}
+}
+
+// One node that does not answer takes no time from keys of the others.
+func TestOneSlowNode(t *testing.T) {
+	cluster := redistest.New(t)
+	s := openAt(t, cluster.Addresses())
+
+	const keys = 60
+
+	ops, results := make([]store.Op, keys), make([]store.Result, keys)
+	for i := range ops {
+		ops[i] = store.Op{Key: store.Key{Rule: "r", Key: strconv.Itoa(i)}, Terms: hourly(3), Ask: ledger.Ask{Holder: 1, Seq: 1, Takes: []int64{1}}}
+	}
+
+	s.Apply(t.Context(), ops, results) // all connections are there
+
+	if err := cluster.Masters[1].Do(t.Context(), "CLIENT", "PAUSE", "1000", "ALL"); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+
+	for i := range ops {
+		ops[i].Ask.Seq = 2
+	}
+
+	s.Apply(ctx, ops, results)
+
+	if ctx.Err() != nil {
+		t.Error("the answer came after the deadline")
+	}
+
+	slow := 0
+
+	for _, r := range results {
+		if r.Err != nil {
+			slow++
+		} else if r.Answer.Taken != 1 {
+			t.Errorf("%+v", r.Answer)
+		}
+	}
+
+	if slow < keys/6 || slow > keys/2 {
+		t.Errorf("%d of %d keys had no answer while a third of the cluster was paused", slow, keys)
+	}
+}
+
+// Nobody starts over a Redis that cannot be used, and the error says where it is.
+func TestOpenRefuses(t *testing.T) {
+	server := redistest.NewServer(t)
+	if err := server.Do(t.Context(), "CONFIG", "SET", "requirepass", "secret"); err != nil {
+		t.Fatal(err)
+	}
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	gone := listener.Addr().String()
+	_ = listener.Close()
+
+	for name, test := range map[string]struct {
+		config Config
+		says   string
+	}{
+		"no address":     {Config{}, "Addresses is empty"},
+		"nobody there":   {Config{Addresses: []string{gone}}, gone},
+		"wrong password": {Config{Addresses: []string{server.Address}, Password: "guess"}, "WRONGPASS"},
+		"no password":    {Config{Addresses: []string{server.Address}}, "NOAUTH"},
+		"braces":         {Config{Addresses: []string{server.Address}, Prefix: "{x}"}, "brace"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+
+		s, err := New(ctx, test.config)
+		if err == nil {
+			_ = s.Close(ctx)
+		}
+
+		if err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v, want an error with %q", name, err, test.says)
+		}
+
+		cancel()
+	}
+}
+
+// A user of these rights can do all that the store does.
+func TestLeastRights(t *testing.T) {
+	server := redistest.NewServer(t)
+	rights := "on >secret resetchannels ~rl:* +fcall +function|load +get +set +del +hget +hset +hdel +hlen +hgetall +hrandfield " +
+		"+zadd +zcard +zscore +zremrangebyscore +pttl +pexpire +time +cluster|slots +cluster|shards +ping +client|setname"
+
+	if err := server.Do(t.Context(), append([]string{"ACL", "SETUSER", "app"}, strings.Fields(rights)...)...); err != nil {
+		t.Fatal(err)
+	}
+
+	s, err := New(t.Context(), Config{Addresses: []string{server.Address}, Username: "app", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	defer s.Close(context.Background())
+
+	if _, err := s.Beat(t.Context(), []uint64{1}, time.Second); err != nil {
+		t.Error(err)
+	}
+
+	q := &taker{T: t, store: s}
+
+	for i := range 200 { // enough of them that groups are swept
+		for _, terms := range []ledger.Terms{hourly(2), {Algorithm: rate.SlidingLog, Bucket: hourly(2).Bucket, Length: 1000, Version: 2}} {
+			if _, err := q.take(t.Context(), strconv.Itoa(i), terms); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// openAt opens a store on servers of a test's own.
+func openAt(tb testing.TB, addresses []string) *Store {
+	tb.Helper()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	s, err := New(ctx, Config{Addresses: addresses})
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	tb.Cleanup(func() { _ = s.Close(context.Background()) })
+
+	return s
+}
+
+// A slot moves to another node, with ledgers in it that are in use. While keys
+// are on their way ops may be refused; none is counted twice or forgotten.
+func TestSlotMoves(t *testing.T) {
+	cluster := redistest.New(t)
+	s := openAt(t, cluster.Addresses())
+	at := s.names.place(store.Key{Rule: "r", Key: "k"})
+	slot := int(crc16(strings.Trim(strings.TrimPrefix(at.mark, DefaultPrefix), "{}")) % clusterSlots)
+	from := slot * 3 / clusterSlots
+
+	q := &taker{T: t, store: s}
+
+	taken, refused := q.drain("k", hourly(100), 10), 0
+	few := func() {
+		for range 5 {
+			switch ok, err := q.take(t.Context(), "k", hourly(100)); {
+			case err != nil && strings.Contains(err.Error(), "TRYAGAIN"):
+				refused++
+			case err != nil:
+				t.Error(err)
+			case ok:
+				taken++
+			}
+		}
+	}
+
+	err := cluster.MoveSlot(t.Context(), slot, redistest.Move{From: cluster.Masters[from], To: cluster.Masters[(from+1)%3], During: few})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Logf("while the slot moved %d were taken and %d refused", taken-10, refused)
+
+	if taken += q.drain("k", hourly(100), 100); taken != 100 {
+		t.Errorf("%d of 100 were taken in all", taken)
+	}
+}
