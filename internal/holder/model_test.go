@@ -71,8 +71,7 @@ type model struct {
 	seq     uint64
 	asks    []message
 	answers []message
-	twin    rate.Time
-	window  rate.Window // the twin of a window: admissions, not leases
+	twin    twin
 	kind    rate.Algorithm
 	length  int64
 	log     []string
@@ -93,6 +92,8 @@ func newModel(c chooser) *model {
 		c:      c, now: 1_000_000_000, bucket: b, ttl: []int64{20_000, 500_000}[c.pick("ttl", 2)], seq: 1,
 		counted: map[string]bool{}, pending: map[refunds]int64{}, debts: map[uint64]int64{},
 	}
+
+	m.twin = twin{kind: m.kind, bucket: b, length: m.length}
 
 	for range 1 + c.pick("holders", 3) {
 		p := &process{offset: c.pick("offset", 1_000_000) - 500_000}
@@ -126,55 +127,11 @@ func (m *model) terms() ledger.Terms {
 
 // admit puts n tokens into the twin, and says whether they were too many.
 func (m *model) admit(n int64) error {
-	if m.kind != rate.TokenBucket {
-		return m.admitWindow(n)
-	}
-
-	m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), n)
-
-	if full := m.bucket.Add(rate.At(m.now), m.bucket.Burst); full.Less(m.twin) {
-		return fmt.Errorf("at %d µs the twin holds more than %d\n%s", m.now, m.bucket.Burst, strings.Join(m.log, "\n"))
+	if err := m.twin.admit(m.now, n); err != nil {
+		return fmt.Errorf("%w\n%s", err, strings.Join(m.log, "\n"))
 	}
 
 	return nil
-}
-
-// admitWindow counts n tokens into the window that now is in.
-func (m *model) admitWindow(n int64) error {
-	m.roll()
-
-	over := n > m.bucket.Burst-m.window.Used
-	if m.kind == rate.SlidingWindow {
-		over = n > rate.Sliding{Limit: m.bucket.Burst, Length: m.length}.Avail(m.window, m.now-m.window.Start)
-	}
-
-	m.window.Used += n
-
-	if over {
-		return fmt.Errorf("at %d µs the twin holds more than %d: %+v\n%s", m.now, m.bucket.Burst, m.window, strings.Join(m.log, "\n"))
-	}
-
-	return nil
-}
-
-func (m *model) roll() { m.window = m.window.Roll(rate.Aligned(m.now, m.length)) }
-
-// putBack has the twin forget n tokens, in the window that they were counted in.
-func (m *model) putBack(n, window int64) {
-	if m.kind == rate.TokenBucket {
-		m.twin = m.bucket.Add(m.twin.Max(rate.At(m.now)), -n)
-
-		return
-	}
-
-	m.roll()
-
-	switch window {
-	case m.window.Start:
-		m.window.Used = max(0, m.window.Used-n)
-	case m.window.Start - m.length:
-		m.window.Prev = max(0, m.window.Prev-n)
-	}
 }
 
 func (m *model) step() error {
@@ -230,9 +187,9 @@ func (m *model) spend(p *process, local, n int64) error {
 	}
 
 	m.logf("%d spends %d", p.incarnation, n)
-	m.roll()
+	m.twin.roll(m.now)
 
-	p.paid = append(p.paid, payment{holder.Payment{Epoch: epoch, N: n, End: p.lease.CountsUntil(local)}, m.window.Start})
+	p.paid = append(p.paid, payment{holder.Payment{Epoch: epoch, N: n, End: p.lease.CountsUntil(local)}, m.twin.window.Start})
 
 	return m.admit(n)
 }
@@ -254,7 +211,7 @@ func (m *model) refund(p *process) {
 	if ask {
 		m.pending[m.refunds(p.incarnation, paid.window)] += paid.N
 	} else {
-		m.putBack(paid.N, paid.window)
+		m.twin.putBack(m.now, paid.N, paid.window)
 	}
 }
 
@@ -274,14 +231,12 @@ func (m *model) refunds(inc uint64, window int64) refunds {
 
 // credit has the twin follow what the ledger credited, as far as it was ever refunded.
 func (m *model) credit(inc uint64, debt int64) {
-	m.roll()
-
-	of := m.refunds(inc, m.window.Start)
+	of := m.refunds(inc, m.twin.roll(m.now))
 
 	n := min(m.pending[of], m.debts[inc]-debt)
 	if n > 0 {
 		m.pending[of] -= n
-		m.putBack(n, m.window.Start)
+		m.twin.putBack(m.now, n, m.twin.window.Start)
 	}
 
 	m.debts[inc] = debt
@@ -330,7 +285,7 @@ func (m *model) carryAsk() error {
 	}
 
 	m.now++ // a store takes its time, so that no two openings of a lease are of one microsecond
-	m.roll()
+	m.twin.roll(m.now)
 
 	before := m.ledger.TAT
 	a := m.ledger.Apply(m.now, m.terms(), msg.ask)
@@ -345,7 +300,7 @@ func (m *model) carryAsk() error {
 		cost = msg.ask.Takes[0]
 	}
 
-	m.answers = append(m.answers, message{to: msg.to, inc: msg.inc, answer: a, cost: cost, window: m.window.Start})
+	m.answers = append(m.answers, message{to: msg.to, inc: msg.inc, answer: a, cost: cost, window: m.twin.window.Start})
 
 	if a.Taken == 0 {
 		return nil
