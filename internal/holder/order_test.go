@@ -69,7 +69,7 @@ func TestAlikeWorldsGoOnAlike(t *testing.T) {
 			first := x.first()
 			all, edge := map[fingerprint]world{x.canon.print(&first): first}, []world{first}
 
-			for range b.events - 2 {
+			for range b.events - 3 {
 				var next []world
 
 				for _, w := range edge {
