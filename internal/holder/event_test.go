@@ -73,7 +73,7 @@ func (x *explorer) choices(w *world, list []event) []event {
 		if s.lease.Holds() || s.lease.Owes() {
 			list = append(list, event{returns, i, 0})
 
-			if !x.refunds && x.slack == 0 {
+			if x.holders > 1 {
 				list = append(list, event{restarts, i, 0})
 			}
 		}

@@ -84,7 +84,7 @@ func (m *mark) write(w Writer, spent int64) {
 	w.Num(m.base, m.sentBase)
 
 	if open := m.open && spent > m.first; open {
-		w.Instant(m.tick)
+		w.Instant(max(m.tick, -m.tick))
 		w.Num(m.first)
 	} else {
 		w.Instant(0)

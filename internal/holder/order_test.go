@@ -23,6 +23,8 @@ func worlds() []bounds {
 		{name: "fixed window", kind: f, holders: 2, burst: 3, length: 3, ttl: 2, events: 6, steps: []int64{1, 3}, needs: two},
 		// What was spent of the window before is told afterwards.
 		{name: "sliding window", kind: s, holders: 2, burst: 3, length: 3, ttl: 2, events: 6, steps: []int64{1, 3}, needs: two},
+		// It is still unsure whether the next window has begun.
+		{name: "lone window", kind: f, holders: 1, burst: 3, length: 3, ttl: 2, events: 9, steps: []int64{1}, needs: two},
 		// A refund is credited once, though the lease that it was asked on ends.
 		{name: "refunds", kind: b, holders: 1, burst: 2, token: 9, ttl: 2, events: 9, steps: []int64{3}, needs: two, refunds: true},
 		// What was admitted without a lease is charged, though a lease has drained meanwhile.

@@ -116,10 +116,10 @@ func (x *explorer) spend(w *world, i int, n int64) error {
 
 	_, v, _ := l.Spend(w.now, n)
 	if v == holder.Turned {
-		l.Turn(w.now, w.now, holder.Exact{})
+		turned := l.Turn(w.now, w.now, holder.Exact{})
 
 		epoch = l.Epoch()
-		_, v, _ = l.Spend(w.now, n)
+		_, v, _ = l.Spend(turned, n)
 	}
 
 	if v == holder.Dry {
