@@ -68,6 +68,7 @@ func (c *canon) ordered(w *world, order [2]int) fingerprint {
 	for _, inc := range c.incs {
 		if i := slices.IndexFunc(w.tabs, func(t tab) bool { return t.incarnation == inc }); i >= 0 {
 			c.Num(w.tabs[i].pending, w.tabs[i].debt)
+			c.Instant(w.tabs[i].window)
 		}
 	}
 

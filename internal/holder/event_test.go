@@ -26,7 +26,7 @@ const (
 	looksAhead
 	delivered
 	hears
-	refunds
+	repays
 	borrows
 	restarts
 	swept
@@ -41,12 +41,12 @@ func (e event) String() string {
 		return fmt.Sprintf("message %d is %s", e.i, [...]string{delivered: "delivered", hears: "heard"}[e.op])
 	case swept, forgotten:
 		return [...]string{swept: "the store sweeps", forgotten: "the store forgets the ledger"}[e.op]
-	case spends, takes, needs, trips, returns, looksAhead, refunds, borrows, restarts:
+	case spends, takes, needs, trips, returns, looksAhead, repays, borrows, restarts:
 	}
 
 	return fmt.Sprintf("%c %s %d", 'A'+rune(e.i), [...]string{
 		spends: "spends", takes: "asks to take", needs: "asks to have in hand", trips: "asks and hears at once, to have in hand",
-		returns: "gives back what it has, to keep", looksAhead: "asks of the next window for", refunds: "refunds", borrows: "borrows", restarts: "restarts",
+		returns: "gives back what it has, to keep", looksAhead: "asks of the next window for", repays: "refunds", borrows: "borrows", restarts: "restarts",
 	}[e.op], e.n)
 }
 
@@ -83,7 +83,7 @@ func (x *explorer) choices(w *world, list []event) []event {
 		}
 
 		if s.paid != nil {
-			list = append(list, event{refunds, i, 1})
+			list = append(list, event{repays, i, 1})
 		}
 
 		if x.slack > 0 && !s.lease.Known() {
@@ -138,7 +138,7 @@ func (x *explorer) after(w world, e event) (world, error) {
 		err = x.deliver(&w, i)
 	case hears:
 		x.hear(&w, i)
-	case refunds:
+	case repays:
 		x.refund(&w, i)
 	case borrows:
 		if w.sides[i].own().Borrow(e.n, x.slack) {

@@ -61,6 +61,7 @@ func (l *Lease) Write(w Writer, now int64) {
 
 	if l.Known() && l.heard.under.Algorithm != rate.TokenBucket {
 		w.Instant(l.heard.end)
+		w.Num(l.heard.late)
 	}
 
 	w.Flag(l.next != nil, l.ended != nil)
@@ -71,6 +72,7 @@ func (l *Lease) Write(w Writer, now int64) {
 		w.Instant(n.from)
 		w.Instant(n.until)
 		w.Instant(n.end)
+		w.Num(n.late)
 	}
 
 	if e := l.ended; e != nil {

@@ -21,8 +21,8 @@ type mutation struct {
 
 func mutations() []mutation {
 	const (
-		ledgerGo, settleGo, budgetGo, messageGo = "../ledger/ledger.go", "../ledger/settle.go", "../ledger/budget.go", "../ledger/message.go"
-		askGo, aheadGo, leaseGo, markGo         = "ask.go", "ahead.go", "lease.go", "mark.go"
+		ledgerGo, settleGo, budgetGo, messageGo  = "../ledger/ledger.go", "../ledger/settle.go", "../ledger/budget.go", "../ledger/message.go"
+		askGo, aheadGo, leaseGo, markGo, spendGo = "ask.go", "ahead.go", "lease.go", "mark.go", "spend.go"
 	)
 
 	return []mutation{
@@ -53,6 +53,8 @@ func mutations() []mutation {
 		{"a return that is spent as well", "slow bucket", []edit{{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}}},
 		{"a refund is credited again", "refunds", []edit{{leaseGo, "l.debt, l.credit = l.acked, false", "l.credit = false"}}},
 		{"a refund without a lease is believed", "refunds", []edit{{settleGo, "if more < 0 && l.ID != ask.Lease {", "if false {"}}},
+		{"a refund is credited to the next window", "refunds in windows", []edit{{aheadGo, "l.debt = max(l.debt, l.acked)", "_ = l.acked"}}},
+		{"a refund outlives its window", "refunds in windows", []edit{{spendGo, " - h.late", ""}}},
 		{"debt vanishes in the lift", "slack", []edit{{settleGo, "\ts.lift(s.Now, s.others+l.left()) // before the debt", "\t// before the debt"}}},
 		{"fallback debt is never charged", "slack", []edit{{settleGo, "\t\ts.charge(more)\n", ""}}},
 		{"a forfeit without lift", "slow bucket", []edit{{ledgerGo, "\t\ts.lift(l.Exp, out)\n", ""}}},

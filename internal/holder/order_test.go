@@ -27,6 +27,8 @@ func worlds() []bounds {
 		{name: "lone window", kind: f, holders: 1, burst: 3, length: 3, ttl: 2, events: 9, steps: []int64{1}, needs: two},
 		// A refund is credited once, though the lease that it was asked on ends.
 		{name: "refunds", kind: b, holders: 1, burst: 2, token: 9, ttl: 2, events: 9, steps: []int64{3}, needs: two, refunds: true},
+		// It counts only for the window that it was of.
+		{name: "refunds in windows", kind: f, holders: 1, burst: 3, length: 3, ttl: 2, events: 9, steps: []int64{1}, needs: two, refunds: true},
 		// What was admitted without a lease is charged, though a lease has drained meanwhile.
 		{name: "slack", kind: b, holders: 1, burst: 2, token: 2, ttl: 4, events: 8, steps: []int64{1, 3}, needs: two, slack: 1},
 	}

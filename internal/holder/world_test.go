@@ -92,6 +92,7 @@ func (a heardAnswer) alike(b heardAnswer) bool {
 type tab struct {
 	incarnation uint64
 	pending     int64 // refunded; below 0: borrowed
+	window      int64 // that what was refunded was admitted in, 0 for buckets
 	debt        int64 // as the ledger had it last
 }
 
@@ -237,7 +238,12 @@ func (x *explorer) refund(w *world, i int) {
 		return
 	}
 
-	w.tab(s.incarnation).pending += paid.N
+	t := w.tab(s.incarnation)
+	if t.window != paid.window {
+		t.pending, t.window = 0, paid.window // what is of another window is not to be credited any more
+	}
+
+	t.pending += paid.N
 }
 
 // tab returns that of an incarnation, to change.
@@ -260,6 +266,9 @@ func (w *world) settle(incarnation uint64, debt int64) {
 	}
 
 	t := w.tab(incarnation)
+	if t.window != w.twin.roll(w.now) {
+		t.pending = 0
+	}
 
 	n := max(min(t.pending, 0), min(t.debt-debt, max(t.pending, 0)))
 	if n != 0 {
