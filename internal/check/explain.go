@@ -20,6 +20,7 @@ type RuleAnswer struct {
 	Limit    int64  `doc:"Tokens a window, or requests in flight, for this key."  json:"limit,omitempty"`
 	Window   string `doc:"The window, such as 1m; none for what is in flight."    json:"window,omitempty"`
 	Capacity int64  `doc:"Tokens at most: the burst, or a window's limit."        json:"capacity,omitempty"`
+	Worst    int64  `doc:"Tokens at most in any stretch as long as the window."   json:"worst,omitempty"`
 	Override bool   `doc:"Whether an override gives this key a limit of its own." json:"override,omitempty"`
 	Cost     int64  `doc:"Tokens that the request takes."                         json:"cost,omitempty"`
 
@@ -79,7 +80,7 @@ func ruleAnswers(explained []rule.Explanation, req *rule.Request) []RuleAnswer {
 
 		if e.Applies && e.Part == "" && !e.Version.Block {
 			answers[i].Limit, answers[i].Capacity, answers[i].Override = e.Quota.Limit, e.Quota.Burst, e.Quota.Overridden
-			answers[i].Window = window(e)
+			answers[i].Window, answers[i].Worst = window(e), worst(e)
 
 			if !req.Peek {
 				answers[i].Cost = e.Rule.CostOf(req)
@@ -104,6 +105,25 @@ func (a *RuleAnswer) rolledOut(e *rule.Explanation) {
 		a.Version = "new"
 	default:
 		a.Version, a.Mode = "before", e.Version.Mode.String()
+	}
+}
+
+// worst is the most that is admitted in any stretch as long as the window, over all servers, by the table of docs/rules.md.
+// It surprises those who take a limit for a bound.
+func worst(e *rule.Explanation) int64 {
+	switch q := e.Quota; e.Version.Algorithm {
+	case rule.TokenBucket:
+		return q.Burst + q.Limit
+	case rule.FixedWindow:
+		return 2 * q.Limit // around an edge
+	case rule.SlidingWindow:
+		return 2*q.Limit - 1 // after a window that was used up at its end
+	case rule.SlidingLog:
+		return q.Limit
+	case rule.LeakyBucket:
+		return q.Limit + 1 // as they are served
+	default:
+		return 0 // what is in flight has no window
 	}
 }
 

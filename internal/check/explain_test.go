@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+
+	"github.com/leaseway/leaseway/rule"
 )
 
 func TestExplainedAnswersNameEveryRule(t *testing.T) {
@@ -17,7 +19,7 @@ func TestExplainedAnswersNameEveryRule(t *testing.T) {
 	}
 
 	want := []RuleAnswer{
-		{ID: "per-user", Mode: "enforce", Applies: true, Key: "ada", Limit: 5, Window: "1h", Capacity: 5, Cost: 1},
+		{ID: "per-user", Mode: "enforce", Applies: true, Key: "ada", Limit: 5, Window: "1h", Capacity: 5, Worst: 10, Cost: 1},
 		{ID: "per-address", Mode: "enforce", Part: "paths", Want: "/v1/addresses", Got: "/v1/things"},
 		{ID: "all", Mode: "enforce", Part: "paths", Want: "/v1/all", Got: "/v1/things"},
 		{ID: "folded", Mode: "enforce", Part: "paths", Want: "/v1/folded", Got: "/v1/things"},
@@ -64,5 +66,22 @@ func TestBlockedRulesAndLooksHaveNoCost(t *testing.T) {
 
 	if got.Rules[5] != (RuleAnswer{ID: "closed", Mode: "enforce", Applies: true}) {
 		t.Errorf("got %+v", got.Rules[5])
+	}
+}
+
+// The worst that a rule admits in a window is said beside its limit.
+func TestTheWorstOfEachAlgorithm(t *testing.T) {
+	for algorithm, want := range map[string]int64{
+		"token_bucket, burst: 17": 32, "fixed_window": 30, "sliding_window": 29, "sliding_log": 15, "leaky_bucket, burst: 9": 16,
+	} {
+		set, err := rule.Parse("rules.yaml", []byte("rules: [{id: r, limit: 15, window: 60s, algorithm: "+algorithm+"}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		req := rule.Request{}
+		if got := ruleAnswers(set.Explain(&req), &req)[0].Worst; got != want {
+			t.Errorf("%s: %d, want %d", algorithm, got, want)
+		}
 	}
 }

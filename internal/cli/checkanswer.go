@@ -53,7 +53,7 @@ func writeExplanation(w io.Writer, a *check.Explained) error {
 	fmt.Fprintln(w)
 
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "RULE\tAPPLIES\tKEY\tLIMIT\tWHY")
+	fmt.Fprintln(table, "RULE\tAPPLIES\tKEY\tLIMIT\tAT WORST\tWHY")
 
 	for i := range a.Rules {
 		r := &a.Rules[i]
@@ -63,7 +63,8 @@ func writeExplanation(w io.Writer, a *check.Explained) error {
 			applies = "yes"
 		}
 
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.ID, applies, orDash(visible(r.Key)), orDash(limitOf(r)), whyOf(r))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
+			r.ID, applies, orDash(visible(r.Key)), orDash(limitOf(r)), orDash(worstOf(r)), whyOf(r))
 	}
 
 	return table.Flush()
@@ -124,7 +125,7 @@ func limitOf(r *check.RuleAnswer) string {
 	}
 
 	if r.Capacity != r.Limit {
-		text += fmt.Sprintf(", at most %d", r.Capacity)
+		text += fmt.Sprintf(", burst %d", r.Capacity)
 	}
 
 	if r.Cost > 1 {
@@ -132,6 +133,15 @@ func limitOf(r *check.RuleAnswer) string {
 	}
 
 	return text
+}
+
+// worstOf is the most that the rule admits in any stretch as long as its window, which can be more than the limit.
+func worstOf(r *check.RuleAnswer) string {
+	if r.Worst == 0 {
+		return ""
+	}
+
+	return fmt.Sprintf("%d in %s", r.Worst, r.Window)
 }
 
 // whyOf says why the rule applies or not, and whose limit it is.
