@@ -122,3 +122,40 @@ shedders: {worker: {}}
 		}
 	})
 }
+
+// A server that sheds everything it can still answers its probes: who asks whether it lives is not what makes it busy.
+func TestProbesAreNotShed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		emptyPools()
+
+		set := mustParse(t, "{rules: [], shedders: {worker: {}}, classes: [{class: test, scope: /**}]}")
+
+		limiter, err := leaseway.Embedded(set, leaseway.WithSignal("full", func() float64 { return 1 }))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		m := New(limiter)
+		shed := 0
+
+		for range 60 {
+			time.Sleep(time.Second)
+
+			if w := serve(m, get("/healthz")); w.Code != http.StatusNoContent {
+				t.Errorf("a probe got %d", w.Code)
+			}
+
+			if serve(m, get("/healthz-admin")).Code == http.StatusServiceUnavailable {
+				shed++
+			}
+		}
+
+		if shed < 40 {
+			t.Errorf("only %d of 60 other requests were shed", shed)
+		}
+
+		if err := limiter.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -31,6 +31,8 @@ type rig struct {
 	book    *coordinator.Book
 	coord   *coordinator.Coordinator
 	holders []*holderRig
+
+	storeAhead int64 // by how much the store's clock is wrong, µs
 }
 
 // holderRig is one table, and the gate between it and the coordinator.
@@ -39,6 +41,7 @@ type holderRig struct {
 
 	clock *table.Clock
 	gate  *gate
+	skew  int64 // by how much its clock is wrong, µs
 }
 
 // gate passes calls on to the real coordinator, unless it is told to fail.
@@ -71,7 +74,7 @@ func newRig(t *testing.T, holders int, doc string) *rig {
 
 	r := &rig{t: t, now: rigStart, book: coordinator.NewBook(nil)}
 
-	store, err := memory.New(memory.Config{Clock: func() int64 { return r.now }})
+	store, err := memory.New(memory.Config{Clock: func() int64 { return r.now + r.storeAhead }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,8 +136,8 @@ func (r *rig) to(now int64) {
 		r.now = min(now, r.now+10*ms)
 
 		for _, h := range r.holders {
-			h.clock.Set(r.now)
-			h.Advance(r.now)
+			h.clock.Set(r.now + h.skew)
+			h.Advance(r.now + h.skew)
 		}
 	}
 }
