@@ -70,13 +70,14 @@ func floors() map[string]place {
 		"internal/store/redis/redistest": {engine, nil}, // for tests alone
 		"internal/store/storetest":       {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 
-		"rule":              {pure, []string{"internal/rate"}},
-		"internal/rulespec": {pure, nil},
-		"internal/shed":     {pure, nil},
-		"internal/holder":   {pure, []string{"internal/ledger", "internal/rate"}},
-		"internal/ledger":   {pure, []string{"internal/rate", "internal/slots"}},
-		"internal/slots":    {pure, nil},
-		"internal/rate":     {pure, nil},
+		"rule":                       {pure, []string{"internal/rate"}},
+		"internal/rulespec":          {pure, nil},
+		"internal/shed":              {pure, nil},
+		"internal/holder":            {pure, []string{"internal/ledger", "internal/rate"}},
+		"internal/ledger":            {pure, []string{"internal/rate", "internal/slots"}},
+		"internal/ledger/ledgertest": {pure, []string{"internal/ledger", "internal/rate"}}, // for tests alone
+		"internal/slots":             {pure, nil},
+		"internal/rate":              {pure, nil},
 
 		"gen/leaseway/v1": {wire, nil},
 		"internal/arch":   {wire, nil},

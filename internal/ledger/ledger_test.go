@@ -2,11 +2,13 @@ package ledger_test
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/ledger/ledgertest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the ledger says into testdata, for review, instead of comparing")
@@ -33,7 +35,7 @@ func TestTranscripts(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			got, err := replay(string(want))
+			got, err := ledgertest.Replay(string(want), inGo)
 			if err != nil {
 				t.Fatalf("%s:%v", file, err)
 			}
@@ -49,6 +51,11 @@ func TestTranscripts(t *testing.T) {
 			compare(t, file, string(want), got)
 		})
 	}
+}
+
+// inGo is package ledger itself.
+func inGo(s *ledger.State, now int64, terms ledger.Terms, ask ledger.Ask) (ledger.Answer, error) {
+	return s.Apply(now, terms, ask), nil
 }
 
 // compare reports the first line that differs, with the command it belongs to.
@@ -77,41 +84,4 @@ func line(lines []string, i int) string {
 	}
 
 	return "(end of file)"
-}
-
-// replay runs a transcript and returns it with what comes of it now.
-func replay(text string) (string, error) {
-	var (
-		out  []string
-		said []string // of the commands since the last dashes
-	)
-
-	tr := transcript{seen: map[uint64]uint64{}, names: map[opened]string{}}
-	old := false // within what came last time, up to an empty line
-
-	for i, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
-		old = old && l != ""
-
-		switch {
-		case old:
-		case l == "----":
-			out = append(append(out, l), said...)
-			said, old = nil, true
-		case l == "" || strings.HasPrefix(l, "#"):
-			out = append(out, l)
-		default:
-			lines, err := tr.run(l)
-			if err != nil {
-				return "", fmt.Errorf("%d: %s: %w", i+1, l, err)
-			}
-
-			out, said = append(out, l), append(said, lines...)
-		}
-	}
-
-	if len(said) > 0 {
-		return "", fmt.Errorf("the last commands have no line of dashes below them, so nothing compares %q", said)
-	}
-
-	return strings.Join(out, "\n") + "\n", nil
 }

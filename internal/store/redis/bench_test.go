@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
@@ -80,6 +81,9 @@ func BenchmarkIdleClients(b *testing.B) {
 
 	const batch = 1000
 
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+
 	ops, results := make([]store.Op, 0, batch), make([]store.Result, batch)
 	before := memory()
 
@@ -93,7 +97,7 @@ func BenchmarkIdleClients(b *testing.B) {
 		})
 
 		if len(ops) == batch || i == b.N-1 {
-			s.Apply(context.Background(), ops, results)
+			s.Apply(ctx, ops, results)
 
 			if results[0].Err != nil {
 				b.Fatal(results[0].Err)

@@ -1,4 +1,8 @@
-package ledger_test
+// Package ledgertest replays conversations between holders and one ledger, which
+// are written in internal/ledger/testdata, for every implementation of the
+// ledger. Its neighbours are their tests: those of package ledger itself, and of
+// the store in Redis, which has a ledger in Lua.
+package ledgertest
 
 import (
 	"errors"
@@ -15,6 +19,9 @@ import (
 // start is the instant that transcripts call 0s, µs of the store's time.
 const start = 1_800_000_000_000_000
 
+// Apply is an implementation of ledger.State.Apply. The error is why it could not be asked.
+type Apply func(s *ledger.State, now int64, terms ledger.Terms, ask ledger.Ask) (ledger.Answer, error)
+
 // transcript is one ledger, a clock, and the terms that the coordinator finds. Its commands:
 //
 //	rule limit=10 window=1s burst=10 ttl=500ms version=1 revision=0   what is left out stays
@@ -28,6 +35,7 @@ const start = 1_800_000_000_000_000
 //
 // A lease is written TIME#SEQ: when it was opened, and by which ask.
 type transcript struct {
+	apply Apply
 	state ledger.State
 	saved ledger.State
 	now   int64
@@ -39,6 +47,44 @@ type transcript struct {
 
 // opened is a lease's identity: ids of two holders may be the same.
 type opened struct{ holder, id uint64 }
+
+// Replay runs a transcript on apply and returns it with what comes of it now. The
+// error names the line that is no command or cannot be run.
+func Replay(text string, apply Apply) (string, error) {
+	var (
+		out  []string
+		said []string // of the commands since the last dashes
+	)
+
+	tr := transcript{apply: apply, seen: map[uint64]uint64{}, names: map[opened]string{}}
+	old := false // within what came last time, up to an empty line
+
+	for i, l := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		old = old && l != ""
+
+		switch {
+		case old:
+		case l == "----":
+			out = append(append(out, l), said...)
+			said, old = nil, true
+		case l == "" || strings.HasPrefix(l, "#"):
+			out = append(out, l)
+		default:
+			lines, err := tr.run(l)
+			if err != nil {
+				return "", fmt.Errorf("%d: %s: %w", i+1, l, err)
+			}
+
+			out, said = append(out, l), append(said, lines...)
+		}
+	}
+
+	if len(said) > 0 {
+		return "", fmt.Errorf("the last commands have no line of dashes below them, so nothing compares %q", said)
+	}
+
+	return strings.Join(out, "\n") + "\n", nil
+}
 
 // run does one command and returns the lines it says.
 func (tr *transcript) run(command string) ([]string, error) {
@@ -128,7 +174,11 @@ func (tr *transcript) ask(args []string) ([]string, error) {
 		return nil, err
 	}
 
-	answer := tr.state.Apply(tr.now, tr.terms, a)
+	answer, err := tr.apply(&tr.state, tr.now, tr.terms, a)
+	if err != nil {
+		return nil, err
+	}
+
 	if lease := (opened{a.Holder, answer.Lease}); tr.names[lease] == "" && answer.Lease != 0 {
 		tr.names[lease] = fmt.Sprintf("%s#%d", duration(tr.now-start), a.Seq)
 	}
@@ -160,7 +210,8 @@ func (tr *transcript) describe(a ledger.Answer, ask ledger.Ask) string {
 		return "answer: superseded"
 	}
 
-	parts := []string{fmt.Sprintf("answer: lease=%s G=%d S=%d D=%d, others hold %d", tr.name(ask.Holder, a.Lease), a.Granted, a.Spent, a.Debt, a.Others)}
+	parts := []string{fmt.Sprintf("answer: lease=%s G=%d S=%d D=%d, others hold %d",
+		tr.name(ask.Holder, a.Lease), a.Granted, a.Spent, a.Debt, a.Others)}
 
 	for i, cost := range ask.Takes {
 		verdict := "refused"
