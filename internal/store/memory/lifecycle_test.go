@@ -123,6 +123,36 @@ func TestSnapshotKeepsEverything(t *testing.T) {
 	}
 }
 
+// The same for what was leased of the windows before and after the present one.
+func TestSnapshotKeepsOtherWindows(t *testing.T) {
+	f := newFixture(t, Config{})
+	lease := func(holder uint64) []ledger.Lease {
+		return []ledger.Lease{{Holder: holder, ID: 4 * holder, Granted: 9, Spent: 2, Debt: -1, Exp: noon + 1e6, Seq: 7, Version: 1}}
+	}
+
+	for i, algorithm := range []rate.Algorithm{rate.FixedWindow, rate.SlidingWindow} {
+		state := ledger.State{
+			Terms:  ledger.Terms{Algorithm: algorithm, Bucket: rate.Bucket{P: 1e6, Q: 1, Burst: 60}, Length: 60e6, Version: 1, TTL: 500_000},
+			Window: rate.Window{Start: noon, Used: 20, Prev: 30},
+			Leases: lease(1), Old: lease(2),
+			Ahead: ledger.Ahead{Start: noon + 60e6, Used: 9, Leases: lease(3)},
+		}
+
+		if !f.restore(keyID{1, uint64(i)}, &state) {
+			t.Fatal("not restored")
+		}
+	}
+
+	back := emptyStore()
+	if _, err := back.readSnapshot(bytes.NewReader(snapshotOf(t, f))); err != nil {
+		t.Fatal(err)
+	}
+
+	if got, want := back.contents(), f.contents(); len(got) != 2 || !reflect.DeepEqual(got, want) {
+		t.Errorf("came back %+v, want %+v", got, want)
+	}
+}
+
 // The same for every field of what is in flight.
 func TestSnapshotKeepsSlots(t *testing.T) {
 	f := newFixture(t, Config{})

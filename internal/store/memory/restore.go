@@ -149,11 +149,14 @@ func (r *snapshotReader) readLedger(s *Store, kind byte) {
 	case kind == entryHeld:
 		r.read(8)
 		state.Window.Prev = r.i64()
-		r.readLeases(&state)
+		state.Leases, state.Old = r.readLeases(), r.readLeases()
+		r.read(2 * 8)
+		state.Ahead.Start, state.Ahead.Used = r.i64(), r.i64()
+		state.Ahead.Leases = r.readLeases()
 		r.readLog(&state)
 	}
 
-	if w := state.Window; r.err == nil && (w.Used < 0 || w.Prev < 0) {
+	if w := state.Window; r.err == nil && (w.Used < 0 || w.Prev < 0 || state.Ahead.Used < 0) {
 		r.failf("entry %d has a window with %d and %d tokens used", r.count, w.Prev, w.Used)
 	}
 
@@ -167,7 +170,7 @@ func (r *snapshotReader) readLedger(s *Store, kind byte) {
 	}
 }
 
-func (r *snapshotReader) readLeases(s *ledger.State) {
+func (r *snapshotReader) readLeases() (leases []ledger.Lease) {
 	r.read(4)
 
 	n := r.u32()
@@ -179,7 +182,7 @@ func (r *snapshotReader) readLeases(s *ledger.State) {
 		r.read(leaseSize)
 
 		if r.err != nil {
-			return
+			return nil
 		}
 
 		l := ledger.Lease{
@@ -192,8 +195,10 @@ func (r *snapshotReader) readLeases(s *ledger.State) {
 			r.failf("entry %d has a lease of %d tokens with %d spent", r.count, l.Granted, l.Spent)
 		}
 
-		s.Leases = append(s.Leases, l)
+		leases = append(leases, l)
 	}
+
+	return leases
 }
 
 func (r *snapshotReader) readLog(s *ledger.State) {

@@ -11,7 +11,7 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
-// The snapshot, version 2. Numbers are little-endian, 64 bits unless said
+// The snapshot, version 3. Numbers are little-endian, 64 bits unless said
 // otherwise; instants are the store's µs.
 //
 //	header  "LWLEDGER", version (32), id, seed (128), time, loss
@@ -19,16 +19,17 @@ import (
 //	  terms   p, q, burst, version, revision, ttl, algorithm (and 2^32 if whole, and 2^40 × share), length,
 //	          calendar start, end and next                 numbered from 0 as they come
 //	  rest    key id (128), tat µs or window's start, tat fraction or used, terms (32)
-//	  held    as rest, then used before, the number of leases (32), then for each
-//	          holder, id, granted, spent, debt, exp, seq, taken, version, then the number of
-//	          a log's entries (32), then for each its instant and tokens
+//	  held    as rest, then used before, leases, those of the window before, the start of the
+//	          next window, what is used of it and its leases, then the number of a log's
+//	          entries (32), then for each its instant and tokens. Leases are their number (32), then
+//	          for each holder, id, granted, spent, debt, exp, seq, taken and version
 //	  slots   as rest, then until when the ledger is closed, its sum and when that was, and the number
 //	          of holdings (32), then for each holder, name, slots, exp, seq, version, offer and fate
 //	  end     nothing
 //	CRC-32C (32) of all before it
 const (
 	snapshotMagic   = "LWLEDGER"
-	snapshotVersion = 2
+	snapshotVersion = 3
 
 	entryEnd   = 0
 	entryTerms = 1
@@ -131,9 +132,23 @@ func (w *snapshotWriter) shard(sh *shard, now int64) {
 func (w *snapshotWriter) held(id keyID, s *ledger.State) {
 	w.ledger(entryHeld, id, front(s), s.Terms)
 	w.i64(s.Window.Prev)
-	w.u32(uint32(len(s.Leases)))
+	w.leases(s.Leases)
+	w.leases(s.Old)
+	w.i64(s.Ahead.Start)
+	w.i64(s.Ahead.Used)
+	w.leases(s.Ahead.Leases)
+	w.u32(uint32(len(s.Log)))
 
-	for _, l := range s.Leases {
+	for _, e := range s.Log {
+		w.i64(e.At)
+		w.i64(e.N)
+	}
+}
+
+func (w *snapshotWriter) leases(list []ledger.Lease) {
+	w.u32(uint32(len(list)))
+
+	for _, l := range list {
 		w.u64(l.Holder)
 		w.u64(l.ID)
 		w.i64(l.Granted)
@@ -143,13 +158,6 @@ func (w *snapshotWriter) held(id keyID, s *ledger.State) {
 		w.u64(l.Seq)
 		w.u64(l.Taken)
 		w.u64(l.Version)
-	}
-
-	w.u32(uint32(len(s.Log)))
-
-	for _, e := range s.Log {
-		w.i64(e.At)
-		w.i64(e.N)
 	}
 }
 
