@@ -34,13 +34,23 @@ func (w *Watched) Answer(wait <-chan struct{}) float64 {
 	}
 
 	select {
-	case load := <-w.answer:
-		w.asked = false
+	case load := <-w.answer: // one that is there counts, even if another function has used up the time
+		return w.answered(load)
+	default:
+	}
 
-		return load
+	select {
+	case load := <-w.answer:
+		return w.answered(load)
 	case <-wait:
 		return math.NaN()
 	}
+}
+
+func (w *Watched) answered(load float64) float64 {
+	w.asked = false
+
+	return load
 }
 
 // called is what read returns; NaN when it panics, or returns what no load can be.

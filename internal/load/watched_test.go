@@ -65,3 +65,21 @@ func TestWatchedDoesNotWaitForWhatHangs(t *testing.T) {
 		t.Errorf("got %v after %d calls, want the answer of one", got, calls)
 	}
 }
+
+// What is there is heard, even when another function has used up all the time.
+func TestWatchedHearsWhatIsThere(t *testing.T) {
+	t.Parallel()
+
+	over := make(chan struct{})
+	close(over)
+
+	for range 100 {
+		w := Watch(nil)
+		w.asked = true
+		w.answer <- 0.5
+
+		if got := w.Answer(over); got != 0.5 {
+			t.Fatalf("got %v, want what was said", got)
+		}
+	}
+}
