@@ -246,7 +246,7 @@ func (s *State) askAgain(i int, others int64) int64 {
 // still less towards the end.
 func (s *State) collect() int64 {
 	b := s.Terms.Bucket
-	long := max(scarceFloor, b.Add(rate.Time{}, 1).Micros*scarcePerHolder*int64(len(s.Leases)))
+	long := max(scarceFloor, min(b.Add(rate.Time{}, 1).Micros, scarceCeiling)*scarcePerHolder*int64(len(s.Leases)))
 	long = min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling)
 
 	if s.Terms.Algorithm == rate.SlidingWindow {

@@ -186,7 +186,7 @@ func (s *State) ofTurn(l *Lease, avail int64) int64 {
 	waiting := s.waiting(l)
 	part := 1 + waiting/10
 
-	return max(1, min((avail+part-1)/part, 5*s.collect()*b.Q/(4*waiting*b.P)))
+	return max(1, min((avail+part-1)/part, 5*s.collect()*b.Q/4/b.P/waiting))
 }
 
 // waiting counts the holders that wait for their turn, and l.
