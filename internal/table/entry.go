@@ -176,8 +176,9 @@ func (e *Entry) quickTurn(tick int64) bool {
 	}
 	defer e.mu.Unlock()
 
+	// Whoever was held up since it read the tick would date its spending back, maybe before what others spent since.
 	// An entry that has left the table has no lease that goes on.
-	if !e.GoesOn(tick) || e.limits.Load().version != e.rule.version.Load() {
+	if c.tick.Load() != tick || !e.GoesOn(tick) || e.limits.Load().version != e.rule.version.Load() {
 		return false
 	}
 
