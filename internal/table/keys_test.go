@@ -1,0 +1,121 @@
+package table
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Whatever comes and goes, the table has what a map has.
+func TestKeysAreAMap(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		var k keys
+
+		k.init()
+
+		twin := map[string]*Entry{}
+		key := rapid.Custom(func(t *rapid.T) string {
+			// Few, so that they come again; the empty one and long ones among them.
+			n := rapid.IntRange(0, 40).Draw(t, "n")
+
+			return strings.Repeat("k", n/20*rule.MaxKey/2) + strconv.Itoa(n)[:n%3]
+		})
+
+		for range rapid.IntRange(0, 400).Draw(t, "steps") {
+			name := key.Draw(t, "key")
+
+			switch rapid.IntRange(0, 2).Draw(t, "what") {
+			case 0:
+				e := &Entry{key: name}
+
+				got := k.add(e)
+				if twin[name] == nil {
+					twin[name] = e
+				}
+
+				if got != twin[name] {
+					t.Fatalf("add(%q) returned %p, want %p", name, got, twin[name])
+				}
+			case 1:
+				e := twin[name]
+				if e == nil {
+					e = &Entry{key: name}
+				}
+
+				if got, want := k.remove(e), twin[name] != nil; got != want {
+					t.Fatalf("remove(%q): %v, want %v", name, got, want)
+				}
+
+				delete(twin, name)
+			default:
+				if got := k.find(name); got != twin[name] {
+					t.Fatalf("find(%q) returned %p, want %p", name, got, twin[name])
+				}
+			}
+		}
+
+		found := 0
+
+		k.all(func(e *Entry) {
+			found++
+
+			if twin[e.key] != e {
+				t.Errorf("all: %q is %p, want %p", e.key, e, twin[e.key])
+			}
+		})
+
+		if found != len(twin) {
+			t.Errorf("all: %d entries, want %d", found, len(twin))
+		}
+	})
+}
+
+// A key that is in all the time is found all the time, whatever others do around it.
+func TestKeysAreFoundWhileOthersComeAndGo(t *testing.T) {
+	t.Parallel()
+
+	var (
+		k    keys
+		wg   sync.WaitGroup
+		stay = make([]*Entry, 64)
+	)
+
+	k.init()
+
+	for i := range stay {
+		stay[i] = k.add(&Entry{key: "stays-" + strconv.Itoa(i)})
+	}
+
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 20_000 {
+				e := &Entry{key: strconv.Itoa(w) + "-" + strconv.Itoa(i%300)}
+
+				if k.add(e) == e && !k.remove(e) {
+					t.Errorf("%q was put in and is not there", e.key)
+				}
+
+				s := stay[i%len(stay)]
+				if got := k.find(s.key); got != s {
+					t.Errorf("%q: found %p, want %p", s.key, got, s)
+				}
+			}
+		})
+	}
+
+	wg.Wait()
+
+	left := 0
+	k.all(func(*Entry) { left++ })
+
+	if left != len(stay) {
+		t.Errorf("%d entries left, want %d", left, len(stay))
+	}
+}
