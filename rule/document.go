@@ -57,6 +57,7 @@ func load(name string, src []byte) (*yaml.Node, *Error) {
 	}
 	if err != nil {
 		line, message := syntaxError(err)
+		line = min(line, 1+bytes.Count(bytes.TrimSpace(src), []byte("\n"))) // what ends too early is found after its end
 		fix := "correct the YAML or JSON around this line"
 		if strings.Contains(message, "cannot start any token") && bytes.Contains(src, []byte("\n\t")) {
 			fix = "indent with spaces: YAML takes no tabs there"

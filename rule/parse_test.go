@@ -156,6 +156,8 @@ func TestBrokenDocuments(t *testing.T) {
 		{"rules are a map", "rules: {a: 1}\n", "rules", "is a map where a list", 1},
 		{"rule is text", "rules: [a]\n", "rules[0]", "where a map is expected", 1},
 		{"second document", "rules: []\n---\nrules: []\n", "", "a second document", 2},
+		{"no end", `{"rules": [{"id": "a"}`, "", "around this line", 1},
+		{"no end of the third line", "{rules: [\n{id: a},\n{id: b}\n\n", "", "around this line", 3},
 		{"unknown key", "rule: []\nrules: []\n", "rule", "did you mean rules?", 1},
 		{"unknown shedder", "rules: []\nshedders: {workers: {}}\n", "shedders.workers", "did you mean worker?", 2},
 		{"duplicate key", "rules: []\nrules: []\n", "rules", "set twice, first at line 1", 2},
@@ -165,6 +167,8 @@ func TestBrokenDocuments(t *testing.T) {
 		{"control character", "rules: [\x01]\n", "", "control characters", 1},
 		{"map as a key", "rules: []\n? {a: b}\n: 1\n", "", "as a key", 2},
 		{"identity", "rules: []\nidentity: {apikey: ['a b'], user: {trusted: 1}}\n", "identity.apikey[0]", "no name of a header", 2},
+		{"load as a number", "rules: []\nshedders: {worker: {high: 50}}\n", "shedders.worker.high", "such as 50%", 2},
+		{"reserve as a word", "rules: []\nshedders: {fleet: {reserve: half}}\n", "shedders.fleet.reserve", "such as 20%", 2},
 		{"headers", "rules: []\nheaders: iets\n", "headers", "did you mean ietf?", 2},
 		{"version", "rules: []\nversion: -1\n", "version", "out of range", 2},
 	} {

@@ -20,6 +20,8 @@ func (o *object) withheld() int {
 	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
 	tag := v.node.ShortTag()
 	switch {
+	case strings.HasSuffix(v.node.Value, "%"):
+		v.fail(kindOf(v.node)+" is no percentage", "leave out the sign: "+fix)
 	case v.node.Kind != yaml.ScalarNode || tag != "!!int" && tag != "!!float" || whole == "" || !digits(whole) || !digits(part):
 		v.fail(kindOf(v.node)+" is no percentage", fix)
 	case len(part) > 2:

@@ -93,6 +93,9 @@ func (o *object) percent(name string, usual, least int) int {
 	n, err := strconv.Atoi(digits)
 	switch {
 	case !isShare || err != nil || strings.Trim(digits, "0123456789") != "" || digits[0] == '0' && n != 0:
+		if n, err := strconv.Atoi(v.node.Value); err == nil && n >= least && n <= least+98 {
+			usual = n // only its sign is missing
+		}
 		v.fail(kindOf(v.node)+" is no share", fmt.Sprintf("write whole percents, such as %d%%", usual))
 	case n < least || n > least+98:
 		v.fail(v.node.Value+" is out of range", fmt.Sprintf("write %d%% to %d%%", least, least+98))

@@ -8,11 +8,16 @@ import (
 // contains says whether w is one of the words.
 func contains(words []string, w string) bool { return slices.Contains(words, w) }
 
-// suggest says which of the known words was probably meant, else all of them.
+// suggest says which of the known words was probably meant, else all of them. Two slips are many in a short word: who writes
+// mode: on must not be told to write off. Of two words that are as near, the one that only lacks its end was meant: of is off.
 func suggest(got string, known []string) string {
-	best, distance := "", 3
+	got = plain(got)
+	best, distance := "", min(3, len(got)/2+1)
 	for _, k := range known {
-		if d := editDistance(plain(got), plain(k)); d < distance && d < len(k) {
+		d := editDistance(got, plain(k))
+		switch nearer := d < distance; {
+		case d >= len(k):
+		case nearer, d == distance && best != "" && strings.HasPrefix(plain(k), got):
 			best, distance = k, d
 		}
 	}

@@ -34,5 +34,5 @@ classes:
 
 A caller may say in the header ` + "`Leaseway-Class`" + ` that its request matters less, never that it matters more; that does not
 change whose budget it spends. Only trusted proxies are believed: what they put into the header is the class, so they must
-set it or remove it. A program that calls the SDK says it in ` + "`Request.Class`" + `, and in the check API it is ` + "`class`" + `.
+set it or remove it. A program that calls the SDK says it in ` + "`Request.Class`" + `, and in the check API it is ` + "`class`" + ` among the attributes.
 `
