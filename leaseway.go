@@ -91,6 +91,7 @@ func Embedded(rules *rule.Set, opts ...Option) (*Limiter, error) {
 		return nil, &Error{Code: CodeInvalid, Message: "these rules cannot be put in force", Err: err}
 	}
 
+	l.idle(rules)
 	l.start(func(ctx context.Context) { _ = c.Run(ctx) })
 
 	return l, nil
@@ -250,6 +251,7 @@ func (l *Limiter) watch(ctx context.Context, source Source, ready chan struct{})
 			}
 
 			first()
+			l.idle(set)
 
 			if err := l.saved.save(set); err != nil {
 				l.options.logger.Warn("the rules cannot be kept on disk", "error", err)

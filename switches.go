@@ -1,6 +1,8 @@
 package leaseway
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/leaseway/leaseway/rule"
@@ -30,4 +32,15 @@ func (l *Limiter) thrown(s rule.Switch) rule.Switch {
 	}
 
 	return s
+}
+
+// idle warns of switches of this process that name no rule of the set: who
+// mistypes one believes that a limit is off, and it is not.
+func (l *Limiter) idle(set *rule.Set) {
+	for _, id := range slices.Sorted(maps.Keys(l.options.switches.Rules)) {
+		if set.Rule(id) == nil {
+			l.options.logger.Warn("a switch of this process names no rule in force, and switches nothing off; correct its id",
+				"rule", id, "version", set.Version)
+		}
+	}
 }

@@ -1,6 +1,9 @@
 package leaseway_test
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,5 +129,33 @@ func TestSwitchesHoldInTestModeToo(t *testing.T) {
 
 	if !l.Decide(t.Context(), req).Allowed || !r.Test().Take("u").Allowed {
 		t.Error("test mode is not switched off")
+	}
+}
+
+// Who mistypes the id of a rule must not believe that it is off.
+func TestASwitchOfNoRuleIsSaid(t *testing.T) {
+	kill, err := rule.ParseSwitches("rule:per-kye", "rule:per-key", "limiter:worker")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	rules, err := rule.Parse("test", []byte("rules: [{id: per-key, keyBy: user, limit: 1, window: 1h}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var log bytes.Buffer
+
+	l, err := leaseway.Embedded(rules, leaseway.WithSwitches(kill), leaseway.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	if text := log.String(); strings.Count(text, "names no rule") != 1 || !strings.Contains(text, "rule=per-kye") {
+		t.Errorf("the log is %q, want one line about per-kye", text)
 	}
 }
