@@ -147,6 +147,10 @@ func plainly(_ huma.Context, _ string, v any) (any, error) {
 			detail.Location, detail.Message = "body."+field, strings.TrimSpace(tooBig)+rest
 		}
 
+		if detail.Message == "unexpected property" {
+			detail.Message = "is not known here: GET /openapi.json has the names"
+		}
+
 		if strings.HasPrefix(detail.Message, "expected value to match exactly one schema") { // there is one such field
 			detail.Message = "expected a string or a list of strings"
 		}

@@ -157,7 +157,7 @@ func whyOf(r *check.RuleAnswer) string {
 	case r.Part == "rollout":
 		return "the rule applies to " + r.Rollout + " of the keys, and not to this one"
 	case r.Part == "switches":
-		return "a kill switch is " + visible(r.Got)
+		return "switched " + visible(r.Got)
 	case r.Part == "mode":
 		return "the rule is off"
 	case !r.Applies:

@@ -154,6 +154,7 @@ func TestWhatIsNoSettingIsRefusedWithTheFix(t *testing.T) {
 		args, environ []string
 		want          []string // parts of the problems, one each
 	}{
+		{nil, []string{"LEASEWAY_FOO=x"}, []string{"LEASEWAY_FOO is not a setting: see leaseway serve --help"}},
 		{nil, []string{"LEASEWAY_LISTN=x", "LEASEWAY_grpc_listen=y"}, []string{
 			"LEASEWAY_LISTN is not a setting: did you mean LEASEWAY_LISTEN?",
 			"LEASEWAY_grpc_listen is not a setting: did you mean LEASEWAY_GRPC_LISTEN?",

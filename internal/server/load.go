@@ -259,10 +259,16 @@ func (s *Settings) flagOf(key string) string {
 func (s *Settings) didYouMean(got string, spell func(flag string) string) string {
 	var names []string
 
-	s.flags.VisitAll(func(f *pflag.Flag) { names = append(names, spell(f.Name)) })
+	// The prefix that all variables share is no likeness.
+	prefix := ""
+	if strings.HasPrefix(got, envPrefix) {
+		prefix = envPrefix
+	}
 
-	if name := closest(got, names); name != "" {
-		return ": did you mean " + name + "?"
+	s.flags.VisitAll(func(f *pflag.Flag) { names = append(names, strings.TrimPrefix(spell(f.Name), prefix)) })
+
+	if name := closest(strings.TrimPrefix(got, prefix), names); name != "" {
+		return ": did you mean " + prefix + name + "?"
 	}
 
 	return ": see leaseway serve --help"
