@@ -15,7 +15,7 @@ const maxHolders = 1 << 18
 
 // Beat notes that holders live for another ttl, and returns how many live; see
 // store.Store. A ttl of 0 says that they left. It also hears whose data this is,
-// and sees to it that what says so outlives the ledgers.
+// says so again where Redis has lost it, and sees to it that what says so outlives the ledgers.
 func (s *Store) Beat(ctx context.Context, holders []uint64, ttl time.Duration) (live int64, err error) {
 	if err := s.usable(ctx); err != nil {
 		return 0, err
@@ -69,13 +69,8 @@ func (s *Store) sendBeat(ctx context.Context, holders []uint64, ttl time.Duratio
 		now = decimal(s.clock())
 	}
 
-	fresh, err := randomID()
-	if err != nil {
-		return heard{}, err
-	}
-
 	args := make([]string, 0, 6+len(holders))
-	args = append(args, fresh, decimal(keepData.Milliseconds()), decimal(ttl.Microseconds()), decimal(maxHolders), s.least, now)
+	args = append(args, idText(s.ID()), decimal(keepData.Milliseconds()), decimal(ttl.Microseconds()), decimal(maxHolders), s.least, now)
 
 	for _, h := range holders {
 		args = append(args, idText(h))

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/store"
@@ -108,4 +110,64 @@ func BenchmarkIdleClients(b *testing.B) {
 	}
 
 	b.ReportMetric(float64(memory()-before)/float64(b.N), "B/client")
+}
+
+// BenchmarkCall measures the same op as a function of a library, as a script of
+// the same text, and a script that does nothing with the same arguments:
+// pipelines of batchOps on one server.
+func BenchmarkCall(b *testing.B) {
+	body, err := libraryBody()
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	s := openAt(b, []string{redistest.NewServer(b).Address})
+	if _, err := s.Beat(b.Context(), nil, 0); err != nil { // which loads the functions
+		b.Fatal(err)
+	}
+
+	bucket, _ := rate.NewBucket(1000, 1_000_000, 1000)
+	op := store.Op{
+		Terms: ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000},
+		Ask:   ledger.Ask{Holder: 1, RaiseTo: 10, Keep: true},
+	}
+	at := s.names.place(op.Key)
+
+	for _, kind := range []struct{ name, text string }{
+		{"function", ""}, {"script", body + "return op(KEYS, ARGV)"}, {"nothing", "return 1"},
+	} {
+		sha := ""
+		if kind.text != "" {
+			if sha, err = s.client.Do(b.Context(), s.client.B().ScriptLoad().Script(kind.text).Build()).ToString(); err != nil {
+				b.Fatal(err)
+			}
+		}
+
+		b.Run(kind.name, func(b *testing.B) {
+			commands := make([]rueidis.Completed, batchOps)
+
+			for b.Loop() {
+				for i := range commands {
+					op.Ask.Seq++
+					terms, ask := string(appendTerms(nil, &op.Terms)), string(appendAsk(nil, &op.Ask))
+
+					if sha == "" {
+						commands[i] = s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).
+							Arg(at.name, terms, ask, s.least, "").Build()
+					} else {
+						commands[i] = s.client.B().Evalsha().Sha1(sha).Numkeys(3).Key(at.group, at.held, at.mark).
+							Arg(at.name, terms, ask, s.least, "").Build()
+					}
+				}
+
+				for _, response := range s.client.DoMulti(b.Context(), commands...) {
+					if err := response.Error(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/batchOps, "µs/op")
+		})
+	}
 }

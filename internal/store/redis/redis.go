@@ -160,7 +160,8 @@ func (c *Config) client(ctx context.Context) rueidis.ClientOption {
 	return option
 }
 
-// ID identifies the data; see store.Store. It changes when a beat finds that Redis has lost it.
+// ID identifies the data; see store.Store. When Redis loses it, what runs goes on
+// under the same id, so that all coordinators have one at any time: the marks say what is lost.
 func (s *Store) ID() uint64 { return s.id.Load() }
 
 // Close closes the connections. The data stays in Redis.

@@ -1,7 +1,7 @@
 -- beat notes that holders live, and says how many do and whose data this is.
 --
 -- KEYS: the holders, a sorted set by the instant until which each lives, and the
--- id of the data. ARGV: an id in case there is none, how long an id is kept (ms),
+-- id of the data. ARGV: the id that the caller knows, in case it was lost, how long an id is kept (ms),
 -- how long the holders live (µs), how many may, the shortest time to live of the
 -- set (ms), the time (µs) or '', and the holders.
 local function beat(keys, argv)
