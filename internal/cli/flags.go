@@ -28,6 +28,7 @@ func completeValues(cmd *cobra.Command) {
 		"log-format": {"text", "json"},
 		"output":     {outputText, outputJSON},
 		"template":   templateNames(),
+		"algorithm":  {"token_bucket", "fixed_window", "sliding_window"},
 		"class":      {"critical", "write", "read", "test"},
 		"lower-to":   {"critical", "write", "read", "test"},
 	} {

@@ -25,7 +25,10 @@ const shadowHelp = `Say what rules and shedders in shadow mode would have refuse
 
 A rule or shedder in shadow mode decides and counts like any other, and refuses nothing. Before it is enforced, see here how
 often it would have refused. Every server counts its own requests: ask each, or add up leaseway_decisions_total and
-leaseway_shed_total over all of them where the metrics are collected. To enforce keeps the counts and the budgets.`
+leaseway_shed_total over all of them where the metrics are collected. To enforce keeps the counts and the budgets.
+
+What a rule decided before it was put in shadow mode is among its counts. A rule under rollout counts both its versions under
+the mode that it has as written, so that a shadow mode in its before is not seen here.`
 
 func newShadow() *cobra.Command {
 	cmd := &cobra.Command{

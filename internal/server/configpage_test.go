@@ -29,7 +29,8 @@ leaseway serve --config leaseway.yaml        # with the line grpcListen: 127.0.0
 
 A name that is no setting is an error, in each of the three; an empty variable counts as not set, and
 an empty flag is an error. Lists are separated by commas, or written as lists in the file. Spans of time are a number and a
-unit: ` + "`20ms`, `1s`" + `. Everything that is wrong is said at once, and the server does not start (exit status 2).
+unit: ` + "`20ms`, `1s`" + `. Everything that is wrong is said at once, and the server does not start (exit status 2); only
+a flag that cannot be read as one, such as a span without a unit, is said alone.
 
 Over HTTP, ` + "`GET /healthz`" + ` says that the process lives; ` + "`GET /readyz`" + ` whether to send it requests, and why not (200 or 503,
 with the reasons); ` + "`GET /metrics`" + ` what it does, for Prometheus: there it asks for a token where ` + "`--token-file`" + ` names some.
