@@ -34,6 +34,8 @@ func openStore(ctx context.Context, config *Config, log *slog.Logger) (store.Sto
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
 
+	to.Logger = log
+
 	kept, err := redis.New(ctx, *to)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w (--store names it)", err)

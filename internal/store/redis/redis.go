@@ -33,6 +33,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync/atomic"
 	"time"
@@ -77,6 +78,8 @@ type Config struct {
 	// Clock returns the time in µs since the Unix epoch. nil, the default, is
 	// Redis's own, which all coordinators see alike.
 	Clock func() int64
+	// Logger hears of settings of Redis that lose data. The default is silent.
+	Logger *slog.Logger
 }
 
 // Store is a store.Store in Redis. It is safe for concurrent use.
@@ -119,6 +122,10 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 		s.client.Close()
 
 		return nil, fmt.Errorf("redis store: %v cannot be used: %w", cfg.Addresses, err)
+	}
+
+	if cfg.Logger != nil {
+		s.warn(ctx, cfg.Logger)
 	}
 
 	return s, nil

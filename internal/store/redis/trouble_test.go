@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -284,6 +285,32 @@ func TestOpenRefuses(t *testing.T) {
 		}
 
 		cancel()
+	}
+}
+
+// A Redis that may forget counts is named at the start, and one that cannot is not.
+func TestEvictionIsWarnedOf(t *testing.T) {
+	server := redistest.NewServer(t)
+
+	for policy, warned := range map[string]bool{"noeviction": false, "volatile-lru": true} {
+		for setting, value := range map[string]string{"maxmemory": "100mb", "maxmemory-policy": policy} {
+			if err := server.Do(t.Context(), "CONFIG", "SET", setting, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		var log strings.Builder
+
+		s, err := New(t.Context(), Config{Addresses: []string{server.Address}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		_ = s.Close(t.Context())
+
+		if got := strings.Contains(log.String(), "forgets counts"); got != warned {
+			t.Errorf("%s: warned %v: %s", policy, got, log.String())
+		}
 	}
 }
 

@@ -9,9 +9,9 @@ local function noAhead() return {start = 0, used = 0, leases = {}} end
 
 local function noSlots() return {holdings = {}, closed = 0, sum = 0, at = 0} end
 
-local function newState()
+local function newState(terms)
   return {
-    tat = at(0), window = noWindow(), log = {}, now = 0, terms = noTerms(),
+    tat = at(0), window = noWindow(), log = {}, now = 0, terms = terms,
     leases = {}, old = {}, ahead = noAhead(), slots = noSlots(), others = 0,
   }
 end

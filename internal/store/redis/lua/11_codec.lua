@@ -98,12 +98,17 @@ local function packState(s)
   return table.concat(out)
 end
 
-local function unpackState(bytes)
+-- unpackState reads what packState wrote. Terms that are those offered, as they
+-- mostly are, need not be read again.
+local function unpackState(bytes, offered)
   local layout, pos = unpack('B', bytes)
   if layout ~= StateLayout then error('a ledger of layout ' .. layout .. ', written by another version of Leaseway', 0) end
-  local s, w, ahead, slots = newState(), noWindow(), noAhead(), noSlots()
+  local terms, from = offered, pos
+  pos = from + #offered.bytes
+  if string.sub(bytes, from, pos - 1) ~= offered.bytes then terms, pos = unpackTerms(bytes, from) end
+  local s = newState(terms)
+  local w, ahead, slots = s.window, s.ahead, s.slots
   local entries, live, old, next, holdings
-  s.terms, pos = unpackTerms(bytes, pos)
   s.now, s.tat[1], s.tat[2], w.start, w.used, w.prev, ahead.start, ahead.used, slots.closed, slots.sum, slots.at,
     entries, live, old, next, holdings, pos = unpack(StateFormat, bytes, pos)
   for i = 1, entries do
@@ -119,7 +124,6 @@ local function unpackState(bytes)
     h.holder, h.name, h.slots, h.exp, h.seq, h.version, h.offer, h.fate, pos = unpack('<c8c8i8i8i8i8i8B', bytes, pos)
     slots.holdings[i] = h
   end
-  s.window, s.ahead, s.slots = w, ahead, slots
   return s
 end
 
@@ -155,9 +159,8 @@ end
 local function restRef(bytes) return string.sub(bytes, 1, 4) end
 
 local function unpackRest(bytes, terms)
-  local s = newState()
+  local s = newState(terms)
   local _, sizes, pos, a, b
-  s.terms = terms
   _, s.now, sizes, pos = unpack('<c4I7B', bytes)
   a, pos = unpackSized(bytes, pos, floor(sizes / 16))
   b = unpackSized(bytes, pos, sizes % 16)

@@ -5,7 +5,8 @@
 --	held    a ledger that has leases, a log or slots, by itself
 --	mark    says of its hash slot when data was lost, if it ever was
 --
--- at has their keys, the ledger's name in the group, and its terms if it was there.
+-- at has their keys, the ledger's name in the group, the terms that are offered, and
+-- those that it had in the group if it was there.
 local MarkTTL = 400 * 24 * 3600 * 1000 -- ms
 local SweepFrom, SweepEvery, SweepSize = 48, 16, 32
 
@@ -38,7 +39,8 @@ local function termsOf(at, ref, known)
   if not terms then
     local body = redis.call('HGET', at.group, termsField(ref))
     if body then
-      terms = unpackTerms(ref .. body)
+      body = ref .. body
+      terms = body == at.offered.bytes and at.offered or unpackTerms(body)
       known[ref] = terms
     end
   end
@@ -95,16 +97,17 @@ local function keepTerms(at, terms, now)
 end
 
 -- load returns the ledger, and where it was: in the group, by itself, or nowhere.
-local function load(at, offered, now)
+local function load(at, now)
+  local offered = at.offered
   local bytes = redis.call('GET', at.held)
-  if bytes then return unpackState(bytes), 'held' end
+  if bytes then return unpackState(bytes, offered), 'held' end
   bytes = redis.call('HGET', at.group, at.name)
   local terms = bytes and termsOf(at, restRef(bytes), {})
   if terms then
     at.terms = terms.bytes
     return unpackRest(bytes, terms), 'rest'
   end
-  local s, loss = newState(), lossOf(at, now)
+  local s, loss = newState(noTerms()), lossOf(at, now)
   if loss > 0 and not offered.whole then lost(s, offered, loss) end
   return s, 'nowhere'
 end
@@ -133,9 +136,9 @@ end
 -- terms, ask, the shortest time to live of a key (ms), and the time (µs) or ''.
 local function op(keys, argv)
   bind()
-  local at = {group = keys[1], held = keys[2], mark = keys[3], name = argv[1], least = tonumber(argv[4])}
   local now, offered = timeOf(argv[5]), unpackTerms(argv[2])
-  local s, was = load(at, offered, now)
+  local at = {group = keys[1], held = keys[2], mark = keys[3], name = argv[1], least = tonumber(argv[4]), offered = offered}
+  local s, was = load(at, now)
   local answer = apply(s, now, offered, unpackAsk(argv[3]))
   save(at, s, was)
   return packAnswer(answer, offered)

@@ -31,10 +31,9 @@ local calls = {
   -- One counter under one algorithm, step by step: how much is taken, then all
   -- that is to be known.
   timeline = function()
-    local s, out = newState(), {}
     local t = noTerms()
+    local s, out = newState(t), {}
     t.algorithm, t.p, t.q, t.burst, t.length = number(), number(), number(), number(), number()
-    s.terms = t
     for _ = 1, number() do
       local n, limit, back
       s.now, n, limit, t.calendarStart, t.calendarEnd, back = number(), number(), number(), number(), number(), number()
