@@ -3,6 +3,7 @@ package table
 import (
 	"cmp"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +21,7 @@ type Rule struct {
 	before  atomic.Pointer[limits] // of those that its rollout has not reached; nil without a version before
 	keys    keys
 	plain   atomic.Bool                  // see Plain
+	noting  sync.Mutex                   // one note of plain at a time
 	version atomic.Uint64                // of now
 	terms   atomic.Pointer[ledger.Terms] // which most keys share
 	spare   atomic.Pointer[Entry]        // of all keys that found the table full, in an outage

@@ -54,8 +54,11 @@ func (r *Rule) switchOff(end int64) {
 	r.note()
 }
 
-// note brings up to date whether the rule is plain.
+// note brings up to date whether the rule is plain: one at a time, so that the last one has seen everything.
 func (r *Rule) note() {
+	r.noting.Lock()
+	defer r.noting.Unlock()
+
 	def := r.now.Load()
 	r.plain.Store(r.off.Load() == 0 && def.Withheld == 0 && def.Algorithm != rule.Concurrency)
 }
