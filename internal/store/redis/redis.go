@@ -35,6 +35,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -153,7 +154,8 @@ func (c *Config) check() error {
 // that is given up otherwise closes its connection, and many do when Redis is slow.
 func (c *Config) client(ctx context.Context) rueidis.ClientOption {
 	option := rueidis.ClientOption{
-		InitAddress: c.Addresses, Username: c.Username, Password: c.Password, TLSConfig: c.TLS,
+		InitAddress: slices.Clone(c.Addresses), // which the driver shuffles
+		Username:    c.Username, Password: c.Password, TLSConfig: c.TLS,
 		ClientName: "leaseway", DisableCache: true, AlwaysPipelining: true, ShuffleInit: true,
 		Dialer:           net.Dialer{Timeout: time.Second},
 		ConnWriteTimeout: deadAfter,

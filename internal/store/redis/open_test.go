@@ -1,0 +1,175 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// Nobody starts over a Redis that cannot be used, and the error says where it is.
+func TestOpenRefuses(t *testing.T) {
+	server := redistest.NewServer(t)
+	if err := server.Do(t.Context(), "CONFIG", "SET", "requirepass", "secret"); err != nil {
+		t.Fatal(err)
+	}
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	gone := listener.Addr().String()
+	_ = listener.Close()
+
+	for name, test := range map[string]struct {
+		config Config
+		says   string
+	}{
+		"no address":     {Config{}, "Addresses is empty"},
+		"nobody there":   {Config{Addresses: []string{gone}}, gone},
+		"wrong password": {Config{Addresses: []string{server.Address}, Password: "guess"}, "WRONGPASS"},
+		"no password":    {Config{Addresses: []string{server.Address}}, "NOAUTH"},
+		"braces":         {Config{Addresses: []string{server.Address}, Prefix: "{x}"}, "brace"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+
+		s, err := New(ctx, test.config)
+		if err == nil {
+			_ = s.Close(ctx)
+		}
+
+		if err == nil || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v, want an error with %q", name, err, test.says)
+		}
+
+		cancel()
+	}
+}
+
+// A Redis that may forget counts is named at the start, and one that cannot is not.
+func TestEvictionIsWarnedOf(t *testing.T) {
+	server := redistest.NewServer(t)
+
+	for policy, warned := range map[string]bool{"noeviction": false, "volatile-lru": true} {
+		for setting, value := range map[string]string{"maxmemory": "100mb", "maxmemory-policy": policy} {
+			if err := server.Do(t.Context(), "CONFIG", "SET", setting, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		var log strings.Builder
+
+		s, err := New(t.Context(), Config{Addresses: []string{server.Address}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		_ = s.Close(t.Context())
+
+		if got := strings.Contains(log.String(), "forgets counts"); got != warned {
+			t.Errorf("%s: warned %v: %s", policy, got, log.String())
+		}
+	}
+}
+
+// A user of these rights can do all that the store does.
+func TestLeastRights(t *testing.T) {
+	server := redistest.NewServer(t)
+	rights := "on >secret resetchannels ~rl:* +fcall +function|load +get +set +del +hget +hset +hdel +hlen +hgetall +hrandfield " +
+		"+zadd +zcard +zscore +zremrangebyscore +pttl +pexpire +time +cluster|slots +cluster|shards +ping +client|setname"
+
+	if err := server.Do(t.Context(), append([]string{"ACL", "SETUSER", "app"}, strings.Fields(rights)...)...); err != nil {
+		t.Fatal(err)
+	}
+
+	s, err := New(t.Context(), Config{Addresses: []string{server.Address}, Username: "app", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	defer s.Close(context.Background())
+
+	if _, err := s.Beat(t.Context(), []uint64{1}, time.Second); err != nil {
+		t.Error(err)
+	}
+
+	q := &taker{T: t, store: s}
+
+	for i := range 200 { // enough of them that groups are swept
+		for _, terms := range []ledger.Terms{hourly(2), {Algorithm: rate.SlidingLog, Bucket: hourly(2).Bucket, Length: 1000, Version: 2}} {
+			if _, err := q.take(t.Context(), strconv.Itoa(i), terms); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// openAt opens a store on servers of a test's own.
+func openAt(tb testing.TB, addresses []string) *Store {
+	tb.Helper()
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	s, err := New(ctx, Config{Addresses: addresses})
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	tb.Cleanup(func() { _ = s.Close(context.Background()) })
+
+	return s
+}
+
+// Coordinators that start together over new data agree whose it is, and call it new.
+func TestStartTogether(t *testing.T) {
+	prefix := servers.Prefix()
+	addresses := servers.Shared(t).Addresses()
+
+	var (
+		wait sync.WaitGroup
+		ids  [5]uint64
+	)
+
+	for i := range ids {
+		wait.Go(func() {
+			s, err := New(t.Context(), Config{Addresses: addresses, Prefix: prefix})
+			if err != nil {
+				t.Error(err)
+
+				return
+			}
+
+			defer s.Close(context.Background())
+
+			ids[i] = s.ID()
+		})
+	}
+
+	wait.Wait()
+
+	for _, id := range ids {
+		if id == 0 || id != ids[0] {
+			t.Fatalf("the ids are %v", ids)
+		}
+	}
+
+	s := open(t, prefix, nil)
+
+	for _, mark := range s.names.marks() {
+		text, err := s.client.Do(t.Context(), s.client.B().Get().Key(mark).Build()).ToString()
+		if err != nil || len(text) != 8 || binary.LittleEndian.Uint64([]byte(text)) != 0 {
+			t.Fatalf("mark %s of new data: %q (%v)", mark, text, err)
+		}
+	}
+}
