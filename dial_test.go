@@ -5,6 +5,8 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +32,9 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 
 	_ = gone.Close()
 
+	page := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(page.Close)
+
 	for name, c := range map[string]struct {
 		url  string
 		opts []leaseway.Option
@@ -38,6 +43,7 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 	}{
 		"nobody there":     {gone.Addr().String(), nil, leaseway.CodeUnavailable, "WithStateDir"},
 		"an unpinned key":  {f.addr, []leaseway.Option{leaseway.WithCoordinatorKeys(other)}, leaseway.CodeInvalid, "WithCoordinatorKeys"},
+		"the port of HTTP": {page.Listener.Addr().String(), nil, leaseway.CodeInvalid, "--grpc-listen"},
 		"no address":       {"foo", nil, leaseway.CodeInvalid, "foo"},
 		"another protocol": {"http://127.0.0.1:1", nil, leaseway.CodeInvalid, "http"},
 	} {

@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/coordinator"
-	"github.com/leaseway/leaseway/internal/rpc"
 	"github.com/leaseway/leaseway/internal/store/memory"
 	"github.com/leaseway/leaseway/internal/table"
 	"github.com/leaseway/leaseway/rule"
@@ -96,56 +95,6 @@ func Embedded(rules *rule.Set, opts ...Option) (*Limiter, error) {
 
 	return l, nil
 }
-
-// Dial returns a Limiter that leases from the coordinators at urls: host:port,
-// grpc://host:port (plaintext, loopback only) or grpcs://host:port (TLS). All of
-// them must share one store.
-//
-// It waits for the first rules, at most 5 s or until ctx ends, unless a state
-// directory (WithStateDir) has those of an earlier run: then a server starts
-// although no coordinator can be reached, and limits by its own share.
-func Dial(ctx context.Context, urls []string, opts ...Option) (*Limiter, error) {
-	o := gather(opts)
-	holder := incarnation()
-
-	client, err := rpc.Dial(rpc.Config{
-		URLs: urls, Name: o.name, Holder: holder, Keys: o.keys,
-		AllowUnsigned: len(o.keys) == 0 && (o.insecure || allLoopback(urls)),
-		Insecure:      o.insecure, TLS: o.tls, Token: o.token, Logger: o.logger,
-	})
-	if err != nil {
-		return nil, &Error{Code: CodeInvalid, Message: "cannot use these coordinators", Err: err}
-	}
-
-	l, err := Over(ctx, client, append(opts, WithIncarnation(holder))...)
-	if err != nil {
-		err = explain(ctx, client, err)
-		_ = client.Close()
-
-		return nil, err
-	}
-
-	l.release = append(l.release, func(context.Context) error { return client.Close() })
-
-	return l, nil
-}
-
-// explain says what waiting would not have mended: a wrong token or key, or no coordinator at all.
-func explain(ctx context.Context, client *rpc.Client, err error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
-	defer cancel()
-
-	if misfit := client.Probe(ctx); misfit != nil {
-		return &Error{
-			Code: CodeInvalid, Message: "these coordinators cannot be used as configured", Err: misfit,
-			Hint: "check WithToken, WithCoordinatorKeys and the gRPC address",
-		}
-	}
-
-	return err
-}
-
-const probeTime = 2 * time.Second
 
 // Over returns a Limiter over any Source, with Dial's waiting for the first rules.
 func Over(ctx context.Context, source Source, opts ...Option) (*Limiter, error) {
