@@ -31,8 +31,9 @@ type Stats struct {
 	Degraded bool  // no coordinator answers now
 }
 
-// RuleStats are one rule's decisions since the start. Those of a shadow rule
-// are what it would have decided.
+// RuleStats are one rule's decisions in one mode since the start. Those in
+// shadow mode are what it would have decided. A rule that decided in another
+// mode than its present one, before or for other keys of a rollout, has a second entry for that.
 type RuleStats struct {
 	ID      string
 	Mode    rule.Mode

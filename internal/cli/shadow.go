@@ -27,8 +27,7 @@ A rule or shedder in shadow mode decides and counts like any other, and refuses 
 often it would have refused. Every server counts its own requests: ask each, or add up leaseway_decisions_total and
 leaseway_shed_total over all of them where the metrics are collected. To enforce keeps the counts and the budgets.
 
-What a rule decided before it was put in shadow mode is among its counts. A rule under rollout counts both its versions under
-the mode that it has as written, so that a shadow mode in its before is not seen here.`
+A rule that is in shadow mode for some keys only, by a rollout, is seen here with those.`
 
 func newShadow() *cobra.Command {
 	cmd := &cobra.Command{

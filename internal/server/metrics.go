@@ -99,6 +99,8 @@ func limiterCounts(limiter *leaseway.Limiter) source {
 			decisions(s, &stats.Rules[i])
 		}
 
+		degraded(s, stats.Rules)
+
 		for i := range stats.Shedders {
 			shedding(s, &stats.Shedders[i])
 		}
@@ -124,8 +126,6 @@ func limiterCounts(limiter *leaseway.Limiter) source {
 
 // decisions are those under one rule. A source that never decided has no series.
 func decisions(s *scrape, r *leaseway.RuleStats) {
-	const degraded = "Decisions made without a coordinator that should have been asked."
-
 	name, help := "decisions_total", "Decisions; what a shadow rule would have denied counts as denied."
 	if r.Test {
 		name, help = "test_decisions_total", "Decisions about requests of class test, which have budgets of their own."
@@ -153,9 +153,31 @@ func decisions(s *scrape, r *leaseway.RuleStats) {
 				s.counter(name, help, count.n, id, label{"outcome", count.outcome}, label{"mode", r.Mode.String()}, source)
 			}
 		}
+	}
+}
 
-		if n := r.Allowed[origin] + r.Denied[origin]; n > 0 && from.Degraded() {
-			s.counter("degraded_decisions_total", degraded, n, id, source)
+// degraded are the decisions that were made without a coordinator, of each rule in all modes together.
+func degraded(s *scrape, rules []leaseway.RuleStats) {
+	type series struct {
+		rule   string
+		origin leaseway.Origin
+	}
+
+	counts := map[series]int64{}
+
+	for i := range rules {
+		r := &rules[i]
+		for origin := range r.Allowed {
+			if from := leaseway.Origin(origin); from.Degraded() {
+				counts[series{r.ID, from}] += r.Allowed[origin] + r.Denied[origin]
+			}
+		}
+	}
+
+	for of, n := range counts {
+		if n > 0 {
+			s.counter("degraded_decisions_total", "Decisions made without a coordinator that should have been asked.",
+				n, ofRule(of.rule), label{"source", of.origin.String()})
 		}
 	}
 }

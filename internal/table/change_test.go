@@ -176,3 +176,28 @@ func TestCloseGivesBack(t *testing.T) {
 		t.Errorf("%d were left for another holder, want 800", n)
 	}
 }
+
+// A decision is counted in the mode that its rule had for the key, whatever the rule's mode is now.
+func TestDecisionsAreCountedInTheirMode(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 1, window: 1h}]")
+	r.times(0, "a", "k", 5)
+	r.apply("rules: [{id: a, keyBy: user, limit: 1, window: 1h, mode: shadow}]")
+	r.times(0, "a", "k", 3)
+
+	counts := map[rule.Mode][2]int64{}
+	for _, s := range r.holders[0].Stats().Rules {
+		for i := range s.Allowed {
+			counts[s.Mode] = [2]int64{counts[s.Mode][0] + s.Allowed[i], counts[s.Mode][1] + s.Denied[i]}
+		}
+	}
+
+	if want := [2]int64{1, 4}; counts[rule.Enforce] != want {
+		t.Errorf("enforced: %d allowed and denied, want %d", counts[rule.Enforce], want)
+	}
+
+	if got := counts[rule.Shadow]; got[0]+got[1] != 3 {
+		t.Errorf("in shadow mode: %d allowed and denied, want 3 together", got)
+	}
+}

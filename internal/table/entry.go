@@ -125,6 +125,10 @@ func (e *Entry) refresh() {
 		return
 	}
 
+	if old != nil {
+		e.fold() // what was decided so far was decided in the old mode
+	}
+
 	l := e.rule.limitsOf(e.key)
 	e.limits.Store(l)
 

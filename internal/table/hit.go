@@ -107,11 +107,11 @@ func (h *Hit) cancel() {
 	switch held {
 	case holdsNothing:
 	case holdsOpen:
-		h.Rule.counts.uncount(&h.Out)
+		h.entry.decided().uncount(&h.Out)
 	case holdsTake:
 		h.Rule.table.Refund(h.Out.Charge)
 	case holdsLocal:
-		h.Rule.counts.uncount(&h.Out)
+		h.entry.decided().uncount(&h.Out)
 		h.Rule.table.Refund(h.Out.Charge)
 	case holdsLease:
 		h.entry.mu.Lock()

@@ -107,7 +107,7 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 
 	e.admit(&w.out, FromStore, standing{now, e.Remaining(now), e.Balance()})
 	w.out.Charge = Charge{entry: e, epoch: storeEpoch, cost: w.n, end: e.CountsUntil(now)}
-	e.rule.counts.count(&w.out)
+	e.decided().count(&w.out)
 	e.tell(w, given)
 }
 

@@ -31,7 +31,6 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 	}
 
 	def := e.def()
-	counts := &e.rule.counts
 
 	switch def.OnUnavailable {
 	case rule.Allow:
@@ -63,7 +62,7 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 		}
 	}
 
-	counts.count(out)
+	e.decided().count(out)
 }
 
 // retryClosed is the wait that a refusal for want of a coordinator names: 1 s.

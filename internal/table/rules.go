@@ -172,6 +172,7 @@ func (t *Table) retire(r *Rule) {
 // override share their rule's.
 type limits struct {
 	version uint64 // of the rule they were made from
+	mode    rule.Mode
 	burst   int64
 	quota   int64
 	window  time.Duration
@@ -188,7 +189,7 @@ func plainLimits(def *rule.Rule) *limits {
 
 func newLimits(def *rule.Rule, q rule.Quota) *limits {
 	l := &limits{
-		version: def.Version, burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
+		version: def.Version, mode: def.Mode, burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
 	}
 
 	algorithm := rate.Algorithm(def.Algorithm)

@@ -249,7 +249,7 @@ func (k *slotKey) admit(h *SlotHit, origin Origin, now int64) {
 		h.Slot = k.rule.table.desk.tickets.take(k, h.Cost, now)
 	}
 
-	k.rule.counts.count(&h.Out)
+	k.rule.counts.of(k.rule.Of(k.key).Mode).count(&h.Out)
 }
 
 // refuse fills in h for a request that is not to be in flight.
@@ -265,7 +265,7 @@ func (k *slotKey) refuse(h *SlotHit, kind Kind, origin Origin) {
 		h.Out.Remaining = k.remaining()
 	}
 
-	k.rule.counts.count(&h.Out)
+	k.rule.counts.of(k.rule.Of(k.key).Mode).count(&h.Out)
 }
 
 // look fills in h with how things stand.

@@ -9,16 +9,33 @@ import (
 // ruleCounts are a rule's decisions by origin. What leases admit and deny is
 // counted by the leases themselves and folded in now and then.
 type ruleCounts struct {
-	allowed [origins]atomic.Int64
-	denied  [origins]atomic.Int64
-	asks    atomic.Int64
-	off     atomic.Int64 // requests that passed because the rule is switched off
+	enforced, shadowed decided // by the mode that the rule had for the key
+	asks               atomic.Int64
+	off                atomic.Int64 // requests that passed because the rule is switched off
 }
 
-func (c *ruleCounts) count(out *Outcome)   { c.add(out, 1) }
-func (c *ruleCounts) uncount(out *Outcome) { c.add(out, -1) }
+// decided are decisions by origin.
+type decided struct {
+	allowed [origins]atomic.Int64
+	denied  [origins]atomic.Int64
+}
 
-func (c *ruleCounts) add(out *Outcome, n int64) {
+// of returns the counts of decisions in a mode.
+func (c *ruleCounts) of(mode rule.Mode) *decided {
+	if mode == rule.Shadow {
+		return &c.shadowed
+	}
+
+	return &c.enforced
+}
+
+// decided returns the counts of the entry's decisions.
+func (e *Entry) decided() *decided { return e.rule.counts.of(e.limits.Load().mode) }
+
+func (c *decided) count(out *Outcome)   { c.add(out, 1) }
+func (c *decided) uncount(out *Outcome) { c.add(out, -1) }
+
+func (c *decided) add(out *Outcome, n int64) {
 	if out.Kind == Allowed {
 		c.allowed[out.Origin].Add(n)
 	} else {
@@ -29,7 +46,7 @@ func (c *ruleCounts) add(out *Outcome, n int64) {
 // fold moves what the lease counted into the rule's counts; under the lock.
 func (e *Entry) fold() {
 	total := e.TotalSpent()
-	c := &e.rule.counts
+	c := e.decided()
 	c.allowed[FromLease].Add(total - e.counted - e.extra.Swap(0))
 	quick := e.quick.Swap(0)
 	c.denied[FromLease].Add(e.denied.Swap(0) + quick)
@@ -54,7 +71,7 @@ type Stats struct {
 	Down     bool
 }
 
-// RuleStats are the counts of one rule.
+// RuleStats are the counts of one rule in one mode.
 type RuleStats struct {
 	ID      string
 	Mode    rule.Mode
@@ -79,7 +96,7 @@ func (t *Table) Stats() Stats {
 	for _, r := range t.running.Load().rules {
 		r.each(func(r *Rule) {
 			s.Leases += r.fold(now)
-			s.Rules = append(s.Rules, r.stats())
+			s.Rules = r.appendStats(s.Rules)
 		})
 	}
 
@@ -102,16 +119,35 @@ func (r *Rule) fold(now int64) (leases int64) {
 	return leases
 }
 
-func (r *Rule) stats() RuleStats {
-	s := RuleStats{
-		ID: r.id, Mode: r.now.Load().Mode, Test: r.testing, Asks: r.counts.asks.Load(),
-		Off: r.SwitchedOff(), Passed: r.counts.off.Load(),
-	}
-	for i := range s.Allowed {
-		s.Allowed[i], s.Denied[i] = r.counts.allowed[i].Load(), r.counts.denied[i].Load()
+// appendStats appends the rule's counts in its present mode, and those in the other if there are any.
+func (r *Rule) appendStats(stats []RuleStats) []RuleStats {
+	mode, other := r.now.Load().Mode, rule.Shadow
+	if mode == rule.Shadow {
+		other = rule.Enforce
 	}
 
-	return s
+	now, _ := r.statsIn(mode)
+	now.Asks, now.Off, now.Passed = r.counts.asks.Load(), r.SwitchedOff(), r.counts.off.Load()
+	stats = append(stats, now)
+
+	if before, any := r.statsIn(other); any {
+		stats = append(stats, before)
+	}
+
+	return stats
+}
+
+// statsIn returns what was decided in a mode, and whether anything was.
+func (r *Rule) statsIn(mode rule.Mode) (s RuleStats, any bool) {
+	s = RuleStats{ID: r.id, Mode: mode, Test: r.testing}
+	c := r.counts.of(mode)
+
+	for i := range s.Allowed {
+		s.Allowed[i], s.Denied[i] = c.allowed[i].Load(), c.denied[i].Load()
+		any = any || s.Allowed[i] != 0 || s.Denied[i] != 0
+	}
+
+	return s, any
 }
 
 // Panicked counts a panic that was recovered above the table.
