@@ -34,6 +34,7 @@ func newServe() *cobra.Command {
 		Long:  serveHelp,
 		Example: "  leaseway serve --rules rules.yaml\n" +
 			"  curl -H 'Content-Type: application/json' -d '{\"attributes\": {\"user\": \"ada\"}}' http://127.0.0.1:8080/v1/check\n" +
+			"  leaseway serve --rules rules.yaml --store redis://127.0.0.1:6379   # any number of coordinators share it\n" +
 			"  leaseway serve --coordinator 127.0.0.1:8081 --listen 127.0.0.1:8090 --grpc-listen 127.0.0.1:8091",
 		Args: noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
