@@ -130,7 +130,7 @@ func (r *Rule) appendStats(stats []RuleStats) []RuleStats {
 	now.Asks, now.Off, now.Passed = r.counts.asks.Load(), r.SwitchedOff(), r.counts.off.Load()
 	stats = append(stats, now)
 
-	if before, any := r.statsIn(other); any {
+	if before, some := r.statsIn(other); some {
 		stats = append(stats, before)
 	}
 
@@ -138,16 +138,16 @@ func (r *Rule) appendStats(stats []RuleStats) []RuleStats {
 }
 
 // statsIn returns what was decided in a mode, and whether anything was.
-func (r *Rule) statsIn(mode rule.Mode) (s RuleStats, any bool) {
+func (r *Rule) statsIn(mode rule.Mode) (s RuleStats, some bool) {
 	s = RuleStats{ID: r.id, Mode: mode, Test: r.testing}
 	c := r.counts.of(mode)
 
 	for i := range s.Allowed {
 		s.Allowed[i], s.Denied[i] = c.allowed[i].Load(), c.denied[i].Load()
-		any = any || s.Allowed[i] != 0 || s.Denied[i] != 0
+		some = some || s.Allowed[i] != 0 || s.Denied[i] != 0
 	}
 
-	return s, any
+	return s, some
 }
 
 // Panicked counts a panic that was recovered above the table.
