@@ -1,6 +1,6 @@
 # Leaseway's commands, for people and for CI alike: CI calls the same targets.
-# `make test` needs Go, a C compiler (for the race detector) and redis-server, which
-# it installs where it may; `lint` builds its linter once; `generate` and `drift` also need npm.
+# `make test` needs Go, a C compiler (for the race detector), redis-server and Postgres,
+# which it installs where it may; `lint` builds its linter once; `generate` and `drift` also need npm.
 
 GO       ?= go
 BIN      := $(CURDIR)/.bin
@@ -10,7 +10,7 @@ LINT     := $(BIN)/golangci-lint
 # Tests run once plainly, and once more under the race detector where goroutines
 # share memory. The pure packages have none, so the detector would only cost time.
 RACE_CANDIDATES := internal/table internal/holder internal/store internal/coordinator \
-                   internal/rpc internal/load leasewayhttp internal/server
+                   internal/rpc internal/load leasewayhttp internal/server internal/rulestore
 RACE := $(if $(wildcard *_test.go),.) \
         $(foreach dir,$(RACE_CANDIDATES),$(if $(wildcard $(dir)/*.go $(dir)/*/*.go),./$(dir)/...))
 
@@ -27,7 +27,7 @@ TABLES ?=
 CROSS := darwin/arm64 darwin/amd64 linux/arm64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo redis test test-plain test-race test-bench lint fmt generate drift tidy-check bench soak bench-packages cross tools clean
+.PHONY: help demo redis postgres test test-plain test-race test-bench lint fmt generate drift tidy-check bench soak bench-packages cross tools clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,7 +35,7 @@ help: ## Show this list
 demo: ## Watch three API servers share limits through a coordinator
 	$(GO) run ./cmd/leaseway demo
 
-test: redis test-plain test-bench test-race ## Run all tests, with the race detector where it pays
+test: redis postgres test-plain test-bench test-race ## Run all tests, with the race detector where it pays
 
 test-plain:
 	$(GO) test $(TESTFLAGS) ./...
@@ -47,6 +47,13 @@ redis: ## Install redis-server, which the tests of the Redis store start
 	apt-get install -y --no-install-recommends redis-server >/dev/null || \
 	{ apt-get update >/dev/null && apt-get install -y --no-install-recommends redis-server >/dev/null; } || \
 	{ echo "redis-server cannot be installed here: install Redis 7 or later so that it is on the PATH" >&2; exit 1; }; }
+
+# Debian keeps the server off the PATH, where the tests find it too.
+postgres: ## Install Postgres, which the tests of the rule store start
+	@command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres /opt/homebrew/opt/postgresql*/bin/postgres 2>/dev/null | grep -q . || \
+	{ echo "installing postgresql" && apt-get install -y --no-install-recommends postgresql >/dev/null; } || \
+	{ apt-get update >/dev/null && apt-get install -y --no-install-recommends postgresql >/dev/null; } || \
+	{ echo "Postgres cannot be installed here: install version 15 or later so that it is on the PATH" >&2; exit 1; }
 
 # That the peers of docs/benchmarks.md still compile, and decide alike.
 test-bench:

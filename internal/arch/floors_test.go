@@ -70,6 +70,14 @@ func floors() map[string]place {
 		"internal/store/redis/redistest": {engine, nil}, // for tests alone
 		"internal/store/storetest":       {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 
+		// Nothing below the assembly keeps rules by a driver: the SDK and the coordinator are given a rule.Set.
+		"internal/rulestore":                       {engine, []string{"rule"}},
+		"internal/rulestore/relational":            {engine, []string{"internal/rulestore", "rule"}},
+		"internal/rulestore/sqlite":                {engine, []string{"internal/rulestore", "internal/rulestore/relational"}},
+		"internal/rulestore/postgres":              {engine, []string{"internal/rulestore", "internal/rulestore/relational"}},
+		"internal/rulestore/postgres/postgrestest": {engine, nil}, // for tests alone
+		"internal/rulestore/rulestoretest":         {engine, []string{"internal/rulestore", "rule"}},
+
 		"rule":                       {pure, []string{"internal/rate"}},
 		"internal/rulespec":          {pure, nil},
 		"internal/shed":              {pure, nil},

@@ -10,7 +10,7 @@ import (
 // the beginning of their import paths, with who may link them instead.
 func unlinked() map[string]string {
 	const (
-		driver = "a store's driver: only leasewayredis and internal/store link one"
+		driver = "a store's driver: only leasewayredis, internal/store and internal/rulestore link one"
 		server = "the server's machinery: only internal/server and the doors it opens"
 		cli    = "the command line: only internal/cli"
 	)
@@ -18,6 +18,7 @@ func unlinked() map[string]string {
 	return map[string]string{
 		"github.com/redis/":                      driver,
 		"github.com/jackc/pgx":                   driver,
+		"github.com/pressly/goose":               driver,
 		"modernc.org/sqlite":                     driver,
 		"github.com/mattn/go-sqlite3":            driver,
 		"database/sql":                           driver,
