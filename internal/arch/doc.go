@@ -9,7 +9,8 @@
 //	           internal/cases, internal/plots
 //	doors      leasewayhttp, internal/check, internal/accesslog
 //	SDK        leaseway (the root)
-//	engine     internal/table, internal/coordinator, internal/store/..., internal/rpc
+//	engine     internal/table, internal/coordinator, internal/store/..., internal/rpc,
+//	           internal/rulestore/...
 //	pure       rule, internal/rulespec, internal/rate, internal/ledger, internal/holder
 //	wire       gen/...
 //
