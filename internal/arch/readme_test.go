@@ -28,7 +28,8 @@ func TestReadmeNamesTheFloors(t *testing.T) {
 
 	for path, p := range floors() {
 		tests := path == "internal/arch" || path == "internal/faults" || path == "internal/ledger/ledgertest" // of tests alone
-		part := strings.HasPrefix(path, "internal/store/")                                                    // of internal/store
+		// Of internal/store and internal/rulestore.
+		part := strings.HasPrefix(path, "internal/store/") || strings.HasPrefix(path, "internal/rulestore/")
 
 		if path == root || tests || part {
 			continue
