@@ -85,22 +85,16 @@ func (c *Claim) missf(format string, args ...any) {
 
 func (p *PhaseResult) claim(text string) Claim { return Claim{Phase: p.Phase, Claim: text, Held: true} }
 
-// claimBound allows what was decided without the coordinator, which on a machine that is too busy answers too late now and
-// then: such requests are beside the limit, and counted.
+// claimBound excuses nothing. It says what was decided without the coordinator, which on a machine that is too busy answers
+// too late now and then: such requests are beside the limit.
 func (p *PhaseResult) claimBound() Claim {
-	text := "no caller is ever admitted more than burst + rate × time, over all servers together, in any stretch of time"
-	if p.Local > 0 {
-		text += fmt.Sprintf("; beside that %d requests were admitted by one server's share, since the coordinator did not answer in time",
-			p.Local)
-	}
-
-	c := p.claim(text)
+	c := p.claim("no caller is ever admitted more than burst + rate × time, over all servers together, in any stretch of time")
 
 	worst := &Line{Burst: 1}
 
 	for i := range p.lines {
 		l := &p.lines[i]
-		if l.Fullest > l.Burst+p.Local {
+		if l.Fullest > l.Burst {
 			c.missf("%s: %d tokens beyond its rate, and its burst is %d", l.Caller, l.Fullest, l.Burst)
 		}
 
@@ -110,6 +104,9 @@ func (p *PhaseResult) claimBound() Claim {
 	}
 
 	c.Found = fmt.Sprintf("the fullest was %s with %d of %d", worst.Caller, worst.Fullest, worst.Burst)
+	if p.Local > 0 {
+		c.Found += fmt.Sprintf("; %d requests were admitted by one server's share, since the coordinator did not answer in time", p.Local)
+	}
 
 	return c
 }
