@@ -38,15 +38,12 @@ func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
 }
 
 // countsUntil is CountsUntil of a lease's tokens, without the lock: to the end of the window, if there is one.
-func (e *Entry) countsUntil() int64 { return e.limits.Load().countsUntil(e.full.Load()) }
-
-// countsUntil returns until when tokens count of which the last is back at full.
-func (l *limits) countsUntil(full int64) int64 {
-	if l.drains {
+func (e *Entry) countsUntil() int64 {
+	if e.limits.Load().drains {
 		return math.MaxInt64
 	}
 
-	return full
+	return e.full.Load()
 }
 
 // afterSpend sends for a refill, and catches a coarse clock that came to a stop.
