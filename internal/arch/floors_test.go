@@ -53,6 +53,7 @@ func floors() map[string]place {
 
 		"leasewayhttp":       {doors, []string{root, "rule"}},
 		"internal/check":     {doors, []string{root, "rule"}},
+		"internal/admin":     {doors, []string{"internal/rulestore", "rule"}},
 		"internal/accesslog": {doors, []string{root}},
 
 		root: {sdk, []string{
