@@ -52,8 +52,9 @@ func floors() map[string]place {
 		}},
 
 		"leasewayhttp":       {doors, []string{root, "rule"}},
-		"internal/check":     {doors, []string{root, "rule"}},
-		"internal/admin":     {doors, []string{"internal/rulestore", "rule"}},
+		"internal/rest":      {doors, nil},
+		"internal/check":     {doors, []string{root, "internal/rest", "rule"}},
+		"internal/admin":     {doors, []string{"internal/rest", "internal/rulestore", "rule"}},
 		"internal/accesslog": {doors, []string{root}},
 
 		root: {sdk, []string{

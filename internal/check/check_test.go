@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/rest"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -51,7 +52,7 @@ func newDoorFor(t *testing.T, document string) http.Handler {
 	})
 
 	mux := http.NewServeMux()
-	New(limiter).Register(mux, "v0.0.0")
+	New(limiter).Register(rest.New(mux, "v0.0.0"))
 
 	return mux
 }
@@ -279,7 +280,7 @@ func FuzzCheck(f *testing.F) {
 	f.Cleanup(func() { _ = limiter.Close(context.Background()) })
 
 	mux := http.NewServeMux()
-	New(limiter).Register(mux, "v0.0.0")
+	New(limiter).Register(rest.New(mux, "v0.0.0"))
 
 	f.Fuzz(func(t *testing.T, body string) {
 		w := post(mux, "/v1/check", body)

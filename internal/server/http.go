@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/rest"
 )
 
 // The bounds of HTTP connections: whoever is slower, or sends more, is cut off.
@@ -35,7 +36,7 @@ type routes struct {
 
 func (r *routes) handler() http.Handler {
 	api := http.NewServeMux()
-	r.door.Register(api, Version())
+	r.door.Register(rest.New(api, Version()))
 	api.HandleFunc("/v1/check", onlyBy("POST"))
 	api.HandleFunc("/v1/rules/{ruleId}/check", onlyBy("POST"))
 	api.HandleFunc("/v1/", notFound)
