@@ -151,6 +151,7 @@ func newLimiter(source Source, inline bool, opts []Option) *Limiter {
 
 	l := &Limiter{
 		options:   o,
+		release:   o.release,
 		scratches: sync.Pool{New: newScratch},
 		saved:     saved,
 		table: table.New(source, table.Config{

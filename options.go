@@ -1,6 +1,7 @@
 package leaseway
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/tls"
 	"log/slog"
@@ -36,6 +37,7 @@ type options struct {
 	workers  int64
 	cpu      bool
 	signals  []signal
+	release  []func(context.Context) error
 }
 
 type optionFunc func(*options)
@@ -106,6 +108,13 @@ func WithInProcess() Option { return optionFunc(func(o *options) { o.inline = tr
 // of it included: random, and not 0. You need it only with Over, for a source
 // that must know it too. The default is drawn at each start.
 func WithIncarnation(n uint64) Option { return optionFunc(func(o *options) { o.holder = n }) }
+
+// WithRelease has Close call release at its end, when the leases have been given
+// back: for what was made for this Limiter alone, such as its source's
+// connections. You need it only with Over. The default releases nothing.
+func WithRelease(release func(context.Context) error) Option {
+	return optionFunc(func(o *options) { o.release = append(o.release, release) })
+}
 
 // WithLateRules lets Dial and Over succeed although no rules came in time.
 // Until they come every request is allowed. The default is to fail.

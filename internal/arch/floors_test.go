@@ -62,6 +62,11 @@ func floors() map[string]place {
 			"internal/load", "rule", "internal/holder", "internal/ledger", "internal/rate", "internal/shed",
 		}},
 
+		// The one public package with a driver. It stands on the SDK, whose Limiter it returns.
+		"leasewayredis": {doors, []string{
+			root, "rule", "internal/coordinator", "internal/ledger", "internal/store/redis",
+		}},
+
 		"internal/load":                  {engine, nil},
 		"internal/table":                 {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots"}},
 		"internal/coordinator":           {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leaseway/leaseway"
-	"github.com/leaseway/leaseway/internal/store/redis"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -27,10 +26,13 @@ type Config struct {
 	Rules      string // path of the rule document; "" for no rules
 	DataDir    string // what must outlive the process
 
-	Store             string // where the ledgers are: "memory", or the URL of Redis
-	StorePasswordFile string // the password for it
-	StoreCA           string // who may certify it; "" for the system's
-	StorePrefix       string // what the names of its keys begin with
+	Store                     string // where the ledgers are: "memory", or the URL of Redis
+	StorePasswordFile         string // the password for it
+	StoreSentinelPasswordFile string // the password for its sentinels
+	StoreCA                   string // who may certify it; "" for the system's
+	StoreCert                 string // what is shown to it; "" for no certificate
+	StoreKey                  string
+	StorePrefix               string // what the names of its keys begin with
 
 	SigningKeyFile string // the private keys that sign answers; "" for one of its own in DataDir
 
@@ -68,11 +70,7 @@ func (c *Config) flags() *pflag.FlagSet {
 	fs.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "HTTP `address`; port 0 takes a free one")
 	fs.StringVar(&c.GRPCListen, "grpc-listen", "127.0.0.1:8081", "gRPC `address`; port 0 takes a free one")
 	fs.StringVar(&c.Rules, "rules", "", "the rule document, a YAML or JSON `file`; changes to it take effect at once")
-	fs.StringVar(&c.Store, "store", memoryStore,
-		"where the counts are: memory, or redis://[USER:PASSWORD@]HOST:PORT,… for some nodes of a cluster (rediss:// for TLS)")
-	fs.StringVar(&c.StorePasswordFile, "store-password-file", "", "`file` with the password of the Redis user")
-	fs.StringVar(&c.StoreCA, "store-ca", "", "`file` with the certificates that vouch for Redis")
-	fs.StringVar(&c.StorePrefix, "store-prefix", redis.DefaultPrefix, "how the names of all keys in Redis begin")
+	fs.AddFlagSet(c.StoreFlags(memoryStore))
 	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` for counts, keys and the last rules (default ~/.local/state/leaseway)")
 	fs.StringVar(&c.Name, "name", "", "this server's `name` in the fleet (default: the host's)")
 
@@ -222,7 +220,7 @@ func (c *Config) oneKind() error {
 		return problems(errs...)
 	}
 
-	if _, err := c.storeConfig(); err != nil {
+	if _, err := c.RedisConfig(); err != nil {
 		errs = append(errs, err)
 	}
 

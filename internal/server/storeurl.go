@@ -3,30 +3,49 @@ package server
 import (
 	"bytes"
 	"crypto/tls"
-	"net"
-	"net/url"
-	"strconv"
+	"errors"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/leaseway/leaseway/internal/store/redis"
 )
 
 const (
 	memoryStore = "memory"
-	redisPort   = "6379"
 	// maxPassword is the size of the largest file with a password, in bytes.
 	maxPassword = 4 << 10
 )
 
+// StoreFlags are the settings that say how Redis is reached, bound to c: of serve, and of commands that look at the same store.
+func (c *Config) StoreFlags(unless string) *pflag.FlagSet {
+	fs := pflag.NewFlagSet("store", pflag.ContinueOnError)
+	fs.SortFlags = false
+
+	fs.StringVar(&c.Store, "store", unless,
+		"where the counts are: memory, or redis://[USER:PASSWORD@]HOST:PORT,… for some nodes of a cluster (rediss:// for TLS), "+
+			"or redis+sentinel://HOST:PORT,…/MASTER")
+	fs.StringVar(&c.StorePasswordFile, "store-password-file", "", "`file` with the password of the Redis user")
+	fs.StringVar(&c.StoreSentinelPasswordFile, "store-sentinel-password-file", "", "`file` with the password of the sentinels")
+	fs.StringVar(&c.StoreCA, "store-ca", "", "`file` with the certificates that vouch for Redis")
+	fs.StringVar(&c.StoreCert, "store-cert", "", "`file` with the certificate to show to Redis")
+	fs.StringVar(&c.StoreKey, "store-key", "", "`file` with its private key")
+	fs.StringVar(&c.StorePrefix, "store-prefix", redis.DefaultPrefix, "how the names of all keys in Redis begin")
+
+	return fs
+}
+
 // inMemory reports whether the counts are in this process; so they are unless something is said.
 func (c *Config) inMemory() bool { return c.Store == "" || c.Store == memoryStore }
 
-// storeConfig returns how Redis is reached, nil for a store in memory. It reads the files that the settings name. The error
+// RedisConfig returns how Redis is reached, nil for a store in memory. It reads the files that the settings name. The error
 // is a *UsageError, and never has the password in it.
-func (c *Config) storeConfig() (*redis.Config, error) {
+func (c *Config) RedisConfig() (*redis.Config, error) {
 	if c.inMemory() {
 		for flag, set := range map[string]bool{
 			"--store-password-file": c.StorePasswordFile != "", "--store-ca": c.StoreCA != "",
+			"--store-sentinel-password-file": c.StoreSentinelPasswordFile != "",
+			"--store-cert":                   c.StoreCert != "", "--store-key": c.StoreKey != "",
 			"--store-prefix": c.StorePrefix != "" && c.StorePrefix != redis.DefaultPrefix,
 		} {
 			if set {
@@ -37,9 +56,9 @@ func (c *Config) storeConfig() (*redis.Config, error) {
 		return nil, nil //nolint:nilnil // no Redis, and nothing wrong
 	}
 
-	config, err := parseStore(c.Store)
+	config, err := redis.ParseURL(c.Store)
 	if err != nil {
-		return nil, err
+		return nil, usage("--store: %v", err)
 	}
 
 	config.Prefix = c.StorePrefix
@@ -47,94 +66,81 @@ func (c *Config) storeConfig() (*redis.Config, error) {
 		return nil, usage("--store-prefix %q has a brace, which Redis reads as the name of a slot: leave it out", config.Prefix)
 	}
 
+	if err := problems(c.storePasswords(config), c.storeTLS(config)); err != nil {
+		return nil, err
+	}
+
+	return config, nil
+}
+
+// storePasswords reads the passwords that are in files.
+func (c *Config) storePasswords(config *redis.Config) error {
 	if path := c.StorePasswordFile; path != "" {
 		if config.Password != "" {
-			return nil, usage("--store and --store-password-file both have a password: leave it out of the URL")
+			return usage("--store and --store-password-file both have a password: leave it out of the URL")
 		}
 
 		text, err := readBounded(path, maxPassword)
 		if err != nil {
-			return nil, usage("--store-password-file: %v", err)
+			return usage("--store-password-file: %v", err)
 		}
 
 		config.Password = string(bytes.TrimRight(text, "\r\n"))
 	}
 
-	if path := c.StoreCA; path != "" {
-		if config.TLS == nil {
-			return nil, usage("--store-ca is for TLS: write --store rediss://…, or leave it out")
+	if path := c.StoreSentinelPasswordFile; path != "" {
+		if config.Sentinel == nil {
+			return usage("--store-sentinel-password-file needs --store redis+sentinel://HOST:PORT,…/MASTER, which it is for")
 		}
 
+		text, err := readBounded(path, maxPassword)
+		if err != nil {
+			return usage("--store-sentinel-password-file: %v", err)
+		}
+
+		config.Sentinel.Password = string(bytes.TrimRight(text, "\r\n"))
+	}
+
+	return nil
+}
+
+// storeTLS reads who vouches for Redis, and what is shown to it.
+func (c *Config) storeTLS(config *redis.Config) error {
+	switch {
+	case config.TLS == nil && c.StoreCA != "":
+		return usage("--store-ca is for TLS: write --store rediss://…, or leave it out")
+	case config.TLS == nil && (c.StoreCert != "" || c.StoreKey != ""):
+		return usage("--store-cert and --store-key are for TLS: write --store rediss://…, or leave them out")
+	case (c.StoreCert == "") != (c.StoreKey == ""):
+		return usage("--store-cert and --store-key need each other: set both or neither")
+	}
+
+	if path := c.StoreCA; path != "" {
 		text, err := readBounded(path, maxPEM)
 		if err == nil {
 			config.TLS.RootCAs, err = certPool(path, text)
 		}
 
 		if err != nil {
-			return nil, usage("--store-ca: %v", err)
+			return usage("--store-ca: %v", err)
 		}
 	}
 
-	return config, nil
-}
+	if c.StoreCert != "" {
+		cert, errCert := readBounded(c.StoreCert, maxPEM)
+		key, errKey := readBounded(c.StoreKey, maxPEM)
+		pair, err := tls.X509KeyPair(cert, key)
 
-// parseStore reads redis://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…, which is no URL where it has several hosts.
-func parseStore(text string) (*redis.Config, error) {
-	config := &redis.Config{}
-
-	scheme, rest, ok := strings.Cut(text, "://")
-	switch {
-	case ok && scheme == "redis":
-	case ok && scheme == "rediss":
-		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	default:
-		return nil, usage("--store is neither memory nor a URL that begins with redis:// or rediss://: write redis://HOST:PORT")
-	}
-
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		user, password, _ := strings.Cut(rest[:at], ":")
-		rest = rest[at+1:]
-
-		var errs [2]error
-
-		config.Username, errs[0] = url.PathUnescape(user)
-		config.Password, errs[1] = url.PathUnescape(password)
-
-		if errs[0] != nil || errs[1] != nil {
-			return nil, usage("--store has a percent sign in its user or password that begins no code: write it as %%25")
+		if err := errors.Join(errCert, errKey); err != nil {
+			return usage("--store-cert or --store-key: %v", err)
 		}
-	}
 
-	rest = strings.TrimSuffix(rest, "/")
-	if strings.ContainsAny(rest, "/?#") {
-		return nil, usage("--store has more than hosts: leave out what is behind them (there are no numbered databases here)")
-	}
-
-	for host := range strings.SplitSeq(rest, ",") {
-		address, err := storeAddress(host)
 		if err != nil {
-			return nil, err
+			return usage("--store-cert %s and --store-key %s: %v", c.StoreCert, c.StoreKey, err)
 		}
 
-		config.Addresses = append(config.Addresses, address)
+		config.TLS.Certificates = []tls.Certificate{pair}
 	}
 
-	return config, nil
-}
-
-// storeAddress returns host:port of HOST or HOST:PORT.
-func storeAddress(text string) (string, error) {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil {
-		host, port = strings.Trim(text, "[]"), redisPort
-		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			host = ""
-		}
-	}
-
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil || host == "" {
-		return "", usage("--store: %q is no HOST:PORT: write such as 10.0.0.1:6379,10.0.0.2:6379", text)
-	}
-
-	return net.JoinHostPort(host, port), nil
+	return nil
 }

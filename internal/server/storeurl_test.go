@@ -19,6 +19,7 @@ func TestStoreURLs(t *testing.T) {
 		addresses   []string
 		user, pass  string
 		tls         bool
+		master      string
 		problem     string // a part of it; "" for none
 	}{
 		{store: "redis://127.0.0.1:7000", addresses: []string{"127.0.0.1:7000"}},
@@ -28,8 +29,13 @@ func TestStoreURLs(t *testing.T) {
 		{store: "redis://app@r", file: password, addresses: []string{"r:6379"}, user: "app", pass: "s3cret%"},
 		{store: "redis://app:x@r", file: password, problem: "leave it out of the URL"},
 		{store: "redis://app:50%@r", problem: "write it as %25"},
-		{store: "postgres://r", problem: "redis:// or rediss://"},
-		{store: "127.0.0.1:6379", problem: "redis:// or rediss://"},
+		{store: "postgres://r", problem: "redis://, rediss://"},
+		{store: "127.0.0.1:6379", problem: "redis://, rediss://"},
+		{store: "redis+sentinel://s1,s2:5000/main", addresses: []string{"s1:26379", "s2:5000"}, master: "main"},
+		{store: "rediss+sentinel://u:p@s1/m", addresses: []string{"s1:26379"}, user: "u", pass: "p", tls: true, master: "m"},
+		{store: "redis+sentinel://s1,s2", problem: "/MASTER"},
+		{store: "redis+sentinel://s1/a/b", problem: "/MASTER"},
+		{store: "redis+cluster://s1", problem: "redis://, rediss://"},
 		{store: "redis://r/2", problem: "there are no numbered databases"},
 		{store: "redis://", problem: "no HOST:PORT"},
 		{store: "redis://a,,b", problem: "no HOST:PORT"},
@@ -38,7 +44,7 @@ func TestStoreURLs(t *testing.T) {
 		{store: "memory", file: password, problem: "--store-password-file needs --store"},
 	} {
 		c := &Config{Store: test.store, StorePasswordFile: test.file}
-		got, err := c.storeConfig()
+		got, err := c.RedisConfig()
 
 		if test.problem != "" {
 			if err == nil || !strings.Contains(err.Error(), test.problem) {
@@ -57,13 +63,17 @@ func TestStoreURLs(t *testing.T) {
 		if !slices.Equal(got.Addresses, test.addresses) || got.Username != test.user || got.Password != test.pass || (got.TLS != nil) != test.tls {
 			t.Errorf("%s: %q, user %q, password %q, TLS %v", test.store, got.Addresses, got.Username, got.Password, got.TLS != nil)
 		}
+
+		if (got.Sentinel != nil) != (test.master != "") || got.Sentinel != nil && got.Sentinel.Master != test.master {
+			t.Errorf("%s: sentinel %+v, want %q", test.store, got.Sentinel, test.master)
+		}
 	}
 }
 
 // What is wrong with a store's URL is said without the password in it.
 func TestStoreProblemsKeepThePassword(t *testing.T) {
 	for _, store := range []string{"rdis://u:hunter2@r", "redis://u:hunter2@r/2", "redis://u:hunter2@:x", "redis://u:hunter2%@r", "hunter2"} {
-		if _, err := (&Config{Store: store}).storeConfig(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := (&Config{Store: store}).RedisConfig(); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", store, err)
 		}
 	}

@@ -29,11 +29,13 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -54,8 +56,8 @@ const (
 	clockSlack = time.Minute
 	// idleTimeout is how long a call without a deadline may take.
 	idleTimeout = time.Second
-	// deadAfter is how long a connection may be silent before another one is made.
-	deadAfter = 2 * time.Second
+	defaultDial = time.Second
+	defaultDead = 2 * time.Second
 	// lookEvery is how often the driver asks which node has which slots, besides when one refuses or is gone.
 	lookEvery = time.Second
 	// maxRedirects is how often one command follows a slot to another node.
@@ -73,6 +75,15 @@ type Config struct {
 	Username, Password string
 	// TLS is how to encrypt; nil for not at all.
 	TLS *tls.Config
+	// Sentinel is set where Addresses are those of sentinels.
+	Sentinel *Sentinel
+	// Connections is how many each node is given at most, a power of two up to 256. 0, the default, is one to each node
+	// of a cluster, and up to four to a single server. All calls share them; more help only where the network is slow.
+	Connections int
+	// DialTimeout bounds how long a connection is waited for; 1 s if 0.
+	DialTimeout time.Duration
+	// DeadAfter is how long a connection may be silent before another one is made; 2 s if 0.
+	DeadAfter time.Duration
 	// Prefix begins the name of every key; DefaultPrefix if empty. Stores of
 	// different prefixes have nothing in common. It has no braces.
 	Prefix string
@@ -81,6 +92,14 @@ type Config struct {
 	Clock func() int64
 	// Logger hears of settings of Redis that lose data. The default is silent.
 	Logger *slog.Logger
+}
+
+// Sentinel says which master the sentinels look after that Config.Addresses names.
+type Sentinel struct {
+	// Master is the name that the sentinels have for it. Required.
+	Master string
+	// Username and Password are for the sentinels themselves; both may be empty. Encryption is as for Redis.
+	Username, Password string
 }
 
 // Store is a store.Store in Redis. It is safe for concurrent use.
@@ -100,7 +119,7 @@ var _ store.Store = (*Store)(nil)
 // New connects to Redis and makes sure of the data's id, within ctx. The error
 // says which address cannot be used and why.
 func New(ctx context.Context, cfg Config) (*Store, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 
@@ -132,7 +151,8 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-func (c *Config) check() error {
+// Check returns what is wrong with the settings, by the field and what to write.
+func (c *Config) Check() error {
 	if len(c.Addresses) == 0 {
 		return errors.New("redis store: Addresses is empty (name one node at least, such as 127.0.0.1:6379)")
 	}
@@ -147,6 +167,15 @@ func (c *Config) check() error {
 		}
 	}
 
+	switch n := c.Connections; {
+	case n < 0 || n > 1<<rueidis.MaxPipelineMultiplex || n&(n-1) != 0:
+		return fmt.Errorf("redis store: Connections is %d (write a power of two up to %d, or 0)", n, 1<<rueidis.MaxPipelineMultiplex)
+	case c.DialTimeout < 0 || c.DeadAfter < 0:
+		return fmt.Errorf("redis store: DialTimeout %v or DeadAfter %v is below 0 (write 0 for the default)", c.DialTimeout, c.DeadAfter)
+	case c.Sentinel != nil && c.Sentinel.Master == "":
+		return errors.New("redis store: Sentinel.Master is empty (give the name that the sentinels have for the master)")
+	}
+
 	return nil
 }
 
@@ -157,13 +186,25 @@ func (c *Config) client(ctx context.Context) rueidis.ClientOption {
 		InitAddress: slices.Clone(c.Addresses), // which the driver shuffles
 		Username:    c.Username, Password: c.Password, TLSConfig: c.TLS,
 		ClientName: "leaseway", DisableCache: true, AlwaysPipelining: true, ShuffleInit: true,
-		Dialer:           net.Dialer{Timeout: time.Second},
-		ConnWriteTimeout: deadAfter,
+		Dialer:           net.Dialer{Timeout: cmp.Or(c.DialTimeout, defaultDial)},
+		ConnWriteTimeout: cmp.Or(c.DeadAfter, defaultDead),
 		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: maxRedirects, ShardsRefreshInterval: lookEvery},
 	}
 
 	if deadline, ok := ctx.Deadline(); ok {
 		option.Dialer.Timeout = min(option.Dialer.Timeout, max(time.Millisecond, time.Until(deadline)))
+	}
+
+	if c.Connections > 0 {
+		// Where 0 is the driver's word for its default, -1 is its word for one.
+		option.PipelineMultiplex = cmp.Or(bits.TrailingZeros(uint(c.Connections)), -1)
+	}
+
+	if c.Sentinel != nil {
+		option.Sentinel = rueidis.SentinelOption{
+			MasterSet: c.Sentinel.Master, Username: c.Sentinel.Username, Password: c.Sentinel.Password, ClientName: option.ClientName,
+			Dialer: option.Dialer, TLSConfig: c.TLS, TopologyRefreshInterval: lookEvery,
+		}
 	}
 
 	return option
