@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -135,4 +136,29 @@ func (p *pattern) clean() string {
 // countSegments counts what stands between the slashes of a path; a slash at its end ends nothing.
 func countSegments(path string) int {
 	return strings.Count(strings.TrimSuffix(path, "/"), "/")
+}
+
+// Overshadows says whether r surely refuses whatever other would refuse: it blocks all of that, or counts the same keys by a
+// limit that is no higher. Then other can do nothing while r is in force and has no overrides elsewhere. It may miss some rules
+// of which that is true, never the other way.
+func (r *Rule) Overshadows(other *Rule) bool {
+	if r == other || r.Mode != Enforce || other.Mode == Off || r.Withheld != 0 || other.Block || len(r.Overrides) > 0 {
+		return false
+	}
+	if r.Block {
+		return r.alwaysBlocks() && r.Scope.covers(&other.Scope)
+	}
+	sameKey := slices.Equal(r.KeyBy, other.KeyBy) && r.Normalize == other.Normalize && r.IPv6Prefix == other.IPv6Prefix &&
+		r.Missing == other.Missing && !r.keyHas(KeyEndpoint)
+	sameCount := r.Algorithm == other.Algorithm && r.Calendar == other.Calendar && r.Cost == other.Cost
+	if !sameKey || !sameCount || !r.Scope.covers(&other.Scope) {
+		return false
+	}
+	if !r.Algorithm.HasBurst() {
+		return r.Window == other.Window && r.Limit <= other.Limit
+	}
+	// r.Limit/r.Window <= other.Limit/other.Window, whatever the products come to.
+	rHigh, rLow := bits.Mul64(uint64(r.Limit), uint64(other.Window))
+	oHigh, oLow := bits.Mul64(uint64(other.Limit), uint64(r.Window))
+	return r.Burst <= other.Burst && (rHigh < oHigh || rHigh == oHigh && rLow <= oLow)
 }

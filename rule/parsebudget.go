@@ -129,24 +129,34 @@ func (o *object) countable(a Algorithm, q Quota) {
 	if q.Limit < 1 || q.Window < minWindow || q.Burst < 1 {
 		return
 	}
+	field, message, fix := uncountable(a, q)
+	switch {
+	case message == "":
+	case field == "limit":
+		o.last("limit").fail(message, fix)
+	default:
+		o.last("limit", "window", "windowSec", "burst").fail(message, fix)
+	}
+}
+
+// uncountable says which part of a quota keeps it from being counted exactly, and why; no message if none does.
+func uncountable(a Algorithm, q Quota) (field, message, fix string) {
 	if a == SlidingLog && q.Limit > maxLog {
-		o.last("limit").fail(fmt.Sprintf("%d is too much for a sliding_log, which stores every admission", q.Limit),
-			fmt.Sprintf("write at most %d, or algorithm: sliding_window, which stores two counts", maxLog))
+		return "limit", fmt.Sprintf("%d is too much for a sliding_log, which stores every admission", q.Limit),
+			fmt.Sprintf("write at most %d, or algorithm: sliding_window, which stores two counts", maxLog)
 	}
 	if !a.HasBurst() {
-		return
+		return "", "", ""
 	}
 	_, err := rate.NewBucket(q.Limit, q.Window.Microseconds(), q.Burst)
-	if err == nil {
-		return
+	switch {
+	case err == nil:
+		return "", "", ""
+	case errors.Is(err, rate.ErrSpan):
+		return "burst", err.Error(),
+			"lower burst, shorten the window, or choose a limit that divides the window better, such as a round one"
 	}
-	at := o.last("limit", "window", "windowSec", "burst")
-	if errors.Is(err, rate.ErrSpan) {
-		at.fail(err.Error(),
-			"lower burst, shorten the window, or choose a limit that divides the window better, such as a round one")
-		return
-	}
-	at.fail(err.Error(), "choose another value")
+	return "burst", err.Error(), "choose another value"
 }
 
 // last is the last of the named entries that is there, for an error about several; else the whole.

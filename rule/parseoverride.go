@@ -131,20 +131,10 @@ func (o *object) overrideKey(r *Rule) (text string, key []byte, ok bool) {
 	if len(parts) == 1 {
 		text = parts[0]
 	}
-	for i, part := range parts {
-		if i > 0 {
-			key = append(key, keySeparator)
-		}
-		from := len(key)
-		canonical, fix := r.canonicalPart(r.KeyBy[i].Kind, part)
-		if fix != "" {
-			v.fail(quote(part)+" is never a key of this rule", fix)
-			return "", nil, false
-		}
-		key = append(key, canonical...)
-		if len(parts) > 1 {
-			key = escapePart(key, from)
-		}
+	key, bad, fix := r.keyOfParts(parts)
+	if fix != "" {
+		v.fail(quote(bad)+" is never a key of this rule", fix)
+		return "", nil, false
 	}
 	return text, key, true
 }
