@@ -42,65 +42,66 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 		return Decision{Reason: ReasonInvalid}
 	}
 
-	if l.table.AllOff() {
-		unlimited := req // a copy for the heap, which requests that are limited do without
+	var few [4]rule.Match
 
-		return Decision{Allowed: true, Class: l.table.Set().ClassOf(&unlimited).Lowered(req.LowerTo)}
+	if g := l.glance(&req, few[:0], &d); !g.decided {
+		l.decide(ctx, &req, &g, &d)
 	}
 
+	return d
+}
+
+// decide decides a request for which a glance was not enough.
+func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decision) {
 	s, _ := l.scratches.Get().(*scratch)
-	s.req = req
+	s.req, s.class = *req, g.class
 
-	defer l.recovered(s, &d)
+	defer l.recovered(s, d)
 
-	s.class = l.table.Set().ClassOf(&s.req)
-
-	if l.shedder.level.Load() != 0 && l.sheds(s, &d) {
+	if l.shedder.level.Load() != 0 && l.sheds(s, d) {
 		l.free(s)
 
-		return d
+		return
 	}
 
-	if f := l.table.Fleet(); f.On() && req.Finishes && !s.holds.enter(ctx, f, s, &d) {
+	if f := l.table.Fleet(); f.On() && req.Finishes && !s.holds.enter(ctx, f, s, d) {
 		l.free(s)
 
-		return d
+		return
 	}
 
-	l.match(s)
+	l.match(s, g)
 
 	// First, since it may wait in a rule's queue; the deadline of the others begins then.
-	held := s.refused.rule != nil || s.holds.take(ctx, l.table, s.req.Peek, &d)
+	held := s.refused.rule != nil || s.holds.take(ctx, l.table, s.req.Peek, d)
 	l.together(s)
 
 	switch {
 	case s.refused.rule != nil:
-		d = s.refused.decision()
+		*d = s.refused.decision()
 	case !held:
 	case len(s.hits) == 0:
-		d = Decision{Allowed: true}
+		*d = Decision{Allowed: true}
 	case req.Peek:
-		l.peek(ctx, s, &d)
+		l.peek(ctx, s, d)
 	case len(s.hits) == 1:
 		h := &s.hits[0]
 		h.Rule.Take(ctx, h.Key, h.Cost, &h.Out)
 		d.from(h)
 		d.charge(h)
 	default:
-		l.decideAll(ctx, s, &d)
+		l.decideAll(ctx, s, d)
 	}
 
-	s.holds.settle(&d)
+	s.holds.settle(d)
 
 	d.Class, d.ShadowShed = s.class.Lowered(req.LowerTo), s.shed
 
 	if d.Allowed {
-		l.shadow(ctx, s, &d)
+		l.shadow(ctx, s, d)
 	}
 
 	l.free(s)
-
-	return d
 }
 
 // recovered turns a panic of ours into an outage: before any rule was matched
@@ -111,12 +112,16 @@ func (l *Limiter) recovered(s *scratch, d *Decision) {
 		return
 	}
 
-	l.table.Panicked()
-	l.options.logger.Error("recovered a panic while deciding a request", "panic", p)
+	l.panicked(p)
 	s.holds.release()
 	d.slot.Release()
 
 	*d = s.outage()
+}
+
+func (l *Limiter) panicked(cause any) {
+	l.table.Panicked()
+	l.options.logger.Error("recovered a panic while deciding a request", "panic", cause)
 }
 
 // outage is the decision of the rules in s when they cannot be asked.
@@ -124,22 +129,30 @@ func (s *scratch) outage() Decision {
 	d := Decision{Allowed: true}
 
 	for i := range s.hits {
-		def := s.hits[i].Rule.Of(s.hits[i].Key)
-		d.Origin = OriginOpen
-
-		if def.OnUnavailable == rule.Deny {
-			return Decision{Reason: ReasonUnavailable, Origin: OriginClosed, Rule: def.ID, RetryAfter: time.Second}
+		if d = outage(s.hits[i].Rule.Of(s.hits[i].Key)); !d.Allowed {
+			break
 		}
 	}
 
 	return d
 }
 
-// match fills in s with the rules that the request must pass and those that only watch.
-func (l *Limiter) match(s *scratch) {
-	var rules []*table.Rule
+// outage is the decision of a rule that cannot be asked; nil is no rule.
+func outage(def *rule.Rule) Decision {
+	switch {
+	case def == nil:
+		return Decision{Allowed: true}
+	case def.OnUnavailable == rule.Deny:
+		return Decision{Reason: ReasonUnavailable, Origin: OriginClosed, Rule: def.ID, RetryAfter: time.Second}
+	default:
+		return Decision{Allowed: true, Origin: OriginOpen}
+	}
+}
 
-	s.matches, rules = l.table.Match(&s.req, s.matches[:0])
+// match fills in s with the rules that the request must pass and those that only watch.
+func (l *Limiter) match(s *scratch, g *glance) {
+	rules := g.rules
+	s.matches = append(s.matches[:0], g.matches...)
 
 	// Keys first, and strings into them when the buffer moves no more.
 	for i := range s.matches {

@@ -156,10 +156,7 @@ func (r *Rule) Wait(ctx context.Context, key string, cost int64) error {
 // recovered lets a request pass that met a bug of ours, and counts it.
 func (r *Rule) recovered(d *Decision) {
 	if p := recover(); p != nil {
-		r.limiter.table.Panicked()
-		r.limiter.options.logger.Error("recovered a panic while deciding a request", "rule", r.rule.ID(), "panic", p)
-
-		s := &scratch{hits: []table.Hit{{Rule: r.rule}}}
-		*d = s.outage()
+		r.limiter.panicked(p)
+		*d = outage(r.rule.Of(""))
 	}
 }

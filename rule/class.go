@@ -79,8 +79,8 @@ func newClassifier(entries []Classified) *classifier {
 
 // of is the class of the first entry that agrees, by its index; -1 for none.
 func (c *classifier) of(req *Request) (at int) {
-	m := matching{set: c.scopes, req: req, bit: methodBit(req.Method), classes: c.entries, first: len(c.entries)}
-	m.look(c.scopes.index)
+	m := matching{set: c.scopes, bit: methodBit(req.Method), classes: c.entries, first: len(c.entries)}
+	m.look(c.scopes.index, req, nil)
 	if m.first == len(c.entries) {
 		return -1
 	}

@@ -16,97 +16,96 @@ type Match struct {
 // Match finds the rules that req is subject to, in document order; rules that are off never match. It reuses buf's memory,
 // from its start, and does not allocate when that is enough, the path is clean and the host in lower case.
 func (s *Set) Match(req *Request, buf []Match) []Match {
-	m := matching{set: s, req: req, bit: methodBit(req.Method), found: buf[:0]}
-	m.look(s.index)
-	return m.inOrder()
+	m := matching{set: s, bit: methodBit(req.Method)}
+	return m.inOrder(m.look(s.index, req, buf[:0]))
 }
 
-// matching is one Match under way.
+// matching is one Match under way. The request and what was found go beside it, from hand to hand: so the caller may have
+// both on its stack.
 type matching struct {
 	set   *Set
-	req   *Request
 	bit   uint16
 	slash bool // the path ended in a slash
-	mixed bool // found is out of order, or has a rule twice
-	found []Match
+	mixed bool // what was found is out of order, or has a rule twice
 
 	classes []Classified // set: only the first entry that agrees is looked for
 	first   int          // its index; that of no entry while none agrees
 }
 
-// look tries every rule that the index finds for the request.
-func (m *matching) look(x *index) {
-	req := m.req
-	m.candidates(x.always)
+// look adds to found every rule that the index finds for the request.
+func (m *matching) look(x *index, req *Request, found []Match) []Match {
+	found = m.candidates(x.always, req, found)
 	if x.exact != nil || x.folded != nil {
 		clean, slash := cleanPath(req.Path)
 		m.slash = slash
 		if x.exact != nil {
-			m.walk(x.exact, clean)
+			found = m.walk(x.exact, clean, req, found)
 		}
 		if x.folded != nil {
-			m.walk(x.folded, strings.ToLower(clean))
+			found = m.walk(x.folded, strings.ToLower(clean), req, found)
 		}
 	}
 	for i := range x.descriptors {
-		m.candidates(x.descriptors[i].byValue[req.Descriptors[x.descriptors[i].name]])
+		found = m.candidates(x.descriptors[i].byValue[req.Descriptors[x.descriptors[i].name]], req, found)
 	}
 	for i := range x.headers {
 		for _, value := range req.Headers[x.headers[i].name] {
-			m.candidates(x.headers[i].byValue[value])
+			found = m.candidates(x.headers[i].byValue[value], req, found)
 		}
 	}
 	if x.hosts != nil {
-		m.candidates(x.hosts[strings.ToLower(hostname(req.Host))])
+		found = m.candidates(x.hosts[strings.ToLower(hostname(req.Host))], req, found)
 	}
+	return found
 }
 
 // candidates keeps those rules that agree in all but what they were found by.
-func (m *matching) candidates(rules []int) {
+func (m *matching) candidates(rules []int, req *Request, found []Match) []Match {
 	for _, i := range rules {
-		m.try(i)
+		found = m.try(i, req, found)
 	}
+	return found
 }
 
 // try keeps a rule that agrees in all but its paths.
-func (m *matching) try(i int) {
+func (m *matching) try(i int, req *Request, found []Match) []Match {
 	if m.classes != nil {
-		m.tryClass(i)
-		return
+		m.tryClass(i, req)
+		return found
 	}
 	r := m.set.Rules[i]
-	if !r.Scope.agrees(m.req, m.bit) {
-		return
+	if !r.Scope.agrees(req, m.bit) {
+		return found
 	}
-	if n := len(m.found); n > 0 && m.found[n-1].Index >= i {
+	if n := len(found); n > 0 && found[n-1].Index >= i {
 		m.mixed = true
 	}
-	m.found = append(m.found, Match{Rule: r, Index: i})
+	return append(found, Match{Rule: r, Index: i})
 }
 
 // tryClass notes an entry that agrees, if it comes before those that did.
-func (m *matching) tryClass(i int) {
-	if i < m.first && m.classes[i].hasKey(m.req.APIKey) && m.set.Rules[i].Scope.agrees(m.req, m.bit) {
+func (m *matching) tryClass(i int, req *Request) {
+	if i < m.first && m.classes[i].hasKey(req.APIKey) && m.set.Rules[i].Scope.agrees(req, m.bit) {
 		m.first = i
 	}
 }
 
 // endings keeps those rules whose pattern ends here.
-func (m *matching) endings(ends []ending) {
+func (m *matching) endings(ends []ending, req *Request, found []Match) []Match {
 	for _, e := range ends {
 		if !e.strict || e.slash == m.slash {
-			m.try(e.rule)
+			found = m.try(e.rule, req, found)
 		}
 	}
+	return found
 }
 
 // walk follows a clean path down a tree of patterns: by its literal segments and by the free ones.
-func (m *matching) walk(n *pathNode, clean string) {
+func (m *matching) walk(n *pathNode, clean string, req *Request, found []Match) []Match {
 	for {
-		m.candidates(n.subtree)
+		found = m.candidates(n.subtree, req, found)
 		if clean == "" {
-			m.endings(n.ends)
-			return
+			return m.endings(n.ends, req, found)
 		}
 		var part string
 		part, clean = firstSegment(clean)
@@ -114,23 +113,23 @@ func (m *matching) walk(n *pathNode, clean string) {
 		// Both ways at once only where both exist: no node is seen twice, however a path is built.
 		switch {
 		case n.free == nil && next == nil:
-			return
+			return found
 		case next == nil:
 			next = n.free
 		case n.free != nil:
-			m.walk(n.free, clean)
+			found = m.walk(n.free, clean, req, found)
 		}
 		n = next
 	}
 }
 
 // inOrder gives what was found, each rule once, in document order.
-func (m *matching) inOrder() []Match {
+func (m *matching) inOrder(found []Match) []Match {
 	if !m.mixed {
-		return m.found
+		return found
 	}
-	slices.SortFunc(m.found, func(a, b Match) int { return cmp.Compare(a.Index, b.Index) })
-	return slices.CompactFunc(m.found, func(a, b Match) bool { return a.Index == b.Index })
+	slices.SortFunc(found, func(a, b Match) int { return cmp.Compare(a.Index, b.Index) })
+	return slices.CompactFunc(found, func(a, b Match) bool { return a.Index == b.Index })
 }
 
 // agrees says whether all of a scope but its paths agrees with a request.

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// append appends s in the one spelling that stands for all its others. It allocates only to fold letters beyond ASCII.
+// append appends s in the one spelling that stands for all its others. It allocates only to fold
+// or compose letters beyond ASCII.
 func (n Normalize) append(dst []byte, s string) []byte {
 	if n.Trim {
 		s = strings.TrimSpace(s)
@@ -27,7 +28,7 @@ func (n Normalize) append(dst []byte, s string) []byte {
 		s = cases.Fold().String(s)
 	}
 	if n.NFC {
-		return norm.NFC.AppendString(dst, s)
+		s = norm.NFC.String(s) // AppendString would have dst in the heap for all keys
 	}
 	return append(dst, s...)
 }

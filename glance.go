@@ -1,0 +1,85 @@
+package leaseway
+
+import (
+	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// glance is what the first look at a request found out. All that it needs is on
+// the stack: a request for which it is enough, as it is for most, leaves nothing
+// to clean up, and writes no pointer that the garbage collector has to hear of.
+type glance struct {
+	class   rule.Class
+	matches []rule.Match
+	rules   []*table.Rule // those that the matches count in
+	decided bool
+	asked   *rule.Rule // that one alone has to say
+}
+
+// glance looks at req, and decides it if it is subject to no rule, or to one
+// alone that counts tokens and can say from memory. It reuses buf's memory.
+func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance) {
+	defer l.glimpsed(&g, d)
+
+	if l.table.AllOff() {
+		*d = Decision{Allowed: true, Class: l.table.Set().ClassOf(req).Lowered(req.LowerTo)}
+		g.decided = true
+
+		return g
+	}
+
+	g.class = l.table.Set().ClassOf(req)
+	g.matches, g.rules = l.table.Match(req, buf)
+
+	if l.shedder.level.Load() != 0 || req.Finishes && l.table.Fleet().On() || req.Peek || g.class == rule.ClassTest {
+		return g
+	}
+
+	switch len(g.matches) {
+	case 0:
+		d.Allowed, g.decided = true, true
+	case 1:
+		m := &g.matches[0]
+		if r := g.rules[m.Index]; m.Rule.Mode == rule.Enforce && !m.Rule.Block && r.Plain() {
+			g.asked = m.Rule
+			g.decided = d.quick(r, m.Rule, req)
+		}
+	}
+
+	d.Class = g.class.Lowered(req.LowerTo)
+
+	return g
+}
+
+// quick decides req under a rule, of which def is in force, from memory, if that can be.
+func (d *Decision) quick(r *table.Rule, def *rule.Rule, req *Request) bool {
+	var room [64]byte // for most keys
+
+	key, status := def.AppendKey(room[:0], req)
+	if status != rule.KeyReady {
+		return false
+	}
+
+	var out table.Outcome
+	if !r.Quick(text(key), def.CostOf(req), &out) {
+		return false
+	}
+
+	d.fill(r.ID(), &out)
+	d.charges.first = out.Charge
+
+	return true
+}
+
+// glimpsed turns a panic of ours into an outage, as recovered does.
+func (l *Limiter) glimpsed(g *glance, d *Decision) {
+	p := recover()
+	if p == nil {
+		return
+	}
+
+	l.panicked(p)
+
+	g.decided = true
+	*d = outage(g.asked)
+}
