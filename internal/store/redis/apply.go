@@ -10,12 +10,8 @@ import (
 	"github.com/leaseway/leaseway/internal/store"
 )
 
-const (
-	// maxRounds is how often an op goes out that a node refuses before it does anything.
-	maxRounds = 4
-	// firstPause is how long a slot that is on its way to another node is given; each time twice as long.
-	firstPause = time.Millisecond
-)
+// maxRounds is how often an op goes out to nodes that do not know the function.
+const maxRounds = 3
 
 // A call is one Apply under way.
 type call struct {
@@ -23,6 +19,7 @@ type call struct {
 	ops     []store.Op
 	results []store.Result
 	open    []int // ops without an answer that may go out
+	moving  []int // of them, those whose slot is on its way to another node
 }
 
 // Apply applies the ops, all nodes at once; see store.Store. Ops of a node that
@@ -57,27 +54,24 @@ func (s *Store) Apply(ctx context.Context, ops []store.Op, results []store.Resul
 
 // rounds sends what is open until nothing is, or nothing that may go out again.
 func (c *call) rounds(ctx context.Context) {
-	s, pause := c.store, firstPause
+	s := c.store
 
 	s.counts.ops.Add(int64(len(c.open)))
 
 	for round := 1; len(c.open) > 0; round++ {
 		seen := s.library.loads.Load()
-		refused := c.send(ctx)
+		c.send(ctx)
 
-		switch {
-		case refused == none || round == maxRounds:
-			return
-		case refused == unknownFunction:
-			s.counts.again.Add(int64(len(c.open)))
-			s.library.load(ctx, s.client, seen)
-		case !sleep(ctx, pause):
-			return
-		default:
-			s.counts.again.Add(int64(len(c.open)))
-
-			pause *= 2
+		if len(c.moving) > 0 {
+			c.move(ctx, c.moving)
 		}
+
+		if len(c.open) == 0 || round == maxRounds {
+			return
+		}
+
+		s.counts.again.Add(int64(len(c.open)))
+		s.library.load(ctx, s.client, seen)
 	}
 }
 
@@ -110,22 +104,18 @@ const (
 	unknownFunction
 )
 
-// send sends what is open, takes in what comes of it, and leaves open what was
-// refused before anything was done.
-func (c *call) send(ctx context.Context) (refused refusal) {
+// send sends what is open, takes in what comes of it, and leaves open or moving
+// what was refused before anything was done.
+func (c *call) send(ctx context.Context) {
 	commands := make([]rueidis.Completed, len(c.open))
-
-	var now string
-	if c.store.clock != nil {
-		now = decimal(c.store.clock())
-	}
+	now := c.store.told()
 
 	for k, i := range c.open {
 		commands[k] = c.store.command(&c.ops[i], now)
 	}
 
 	sent := c.open
-	c.open = sent[:0] // what is written lies behind what is read
+	c.open, c.moving = sent[:0], c.moving[:0] // what is written lies behind what is read
 
 	for k, response := range c.store.client.DoMulti(ctx, commands...) {
 		i := sent[k]
@@ -139,15 +129,30 @@ func (c *call) send(ctx context.Context) (refused refusal) {
 			continue
 		}
 
-		if again := refusalOf(err); again != none {
-			refused = max(refused, again)
-			c.open = append(c.open, i)
-		}
+		c.fail(i, err)
 
-		result.Err = fmt.Errorf("rule %q: Redis: %w", c.ops[i].Key.Rule, err)
+		switch refusalOf(err) {
+		case unknownFunction:
+			c.open = append(c.open, i)
+		case movingSlot:
+			c.moving = append(c.moving, i)
+		case none:
+		}
+	}
+}
+
+// fail notes why an op has no answer.
+func (c *call) fail(i int, err error) {
+	c.results[i] = store.Result{Err: fmt.Errorf("rule %q: Redis: %w", c.ops[i].Key.Rule, err)}
+}
+
+// told returns the time that Redis is told, "" for its own.
+func (s *Store) told() string {
+	if s.clock == nil {
+		return ""
 	}
 
-	return refused
+	return decimal(s.clock())
 }
 
 // refusalOf reports whether err says that nothing was done and that it is worth another try.
@@ -167,13 +172,20 @@ func refusalOf(err error) refusal {
 // command returns one op as Redis is told it. It keeps no part of the op.
 func (s *Store) command(op *store.Op, now string) rueidis.Completed {
 	at := s.names.place(op.Key)
+	terms, ask := opBytes(op)
+
+	return s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).
+		Arg(at.name, terms, ask, s.least, now).Build()
+}
+
+// opBytes returns the terms and the ask of an op, as Lua reads them.
+func opBytes(op *store.Op) (terms, ask string) {
 	bytes := make([]byte, 0, 4+64+1+13*8+2+8*(len(op.Ask.Takes)+len(op.Ask.Needs)))
 	bytes = appendTerms(bytes, &op.Terms)
 	n := len(bytes)
 	bytes = appendAsk(bytes, &op.Ask)
 
-	return s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).
-		Arg(at.name, rueidis.BinaryString(bytes[:n]), rueidis.BinaryString(bytes[n:]), s.least, now).Build()
+	return rueidis.BinaryString(bytes[:n]), rueidis.BinaryString(bytes[n:])
 }
 
 // sleep waits for d, and reports whether ctx lasted as long.

@@ -30,11 +30,17 @@ func (s *Store) Beat(ctx context.Context, holders []uint64, ttl time.Duration) (
 
 	seen := s.library.loads.Load()
 
-	heard, err := s.sendBeat(ctx, holders, ttl)
+	keys := []string{s.names.holders(), s.names.id()}
+
+	heard, err := s.sendBeat(ctx, keys, holders, ttl)
 	if refusalOf(err) == unknownFunction {
 		s.library.load(ctx, s.client, seen)
 
-		heard, err = s.sendBeat(ctx, holders, ttl)
+		heard, err = s.sendBeat(ctx, keys, holders, ttl)
+	}
+
+	if refusalOf(err) == movingSlot {
+		heard, err = s.sendBeat(ctx, keys[:1], holders, ttl)
 	}
 
 	if err != nil {
@@ -63,20 +69,16 @@ type heard struct {
 	kept          time.Duration // how long the id is kept
 }
 
-func (s *Store) sendBeat(ctx context.Context, holders []uint64, ttl time.Duration) (heard, error) {
-	now := ""
-	if s.clock != nil {
-		now = decimal(s.clock())
-	}
-
+func (s *Store) sendBeat(ctx context.Context, keys []string, holders []uint64, ttl time.Duration) (heard, error) {
 	args := make([]string, 0, 6+len(holders))
-	args = append(args, idText(s.ID()), decimal(keepData.Milliseconds()), decimal(ttl.Microseconds()), decimal(maxHolders), s.least, now)
+	args = append(args, idText(s.ID()), decimal(keepData.Milliseconds()), decimal(ttl.Microseconds()), decimal(maxHolders),
+		s.least, s.told())
 
 	for _, h := range holders {
 		args = append(args, idText(h))
 	}
 
-	list, err := s.client.Do(ctx, s.client.B().Fcall().Function(s.library.beat).Numkeys(2).Key(s.names.holders(), s.names.id()).
+	list, err := s.client.Do(ctx, s.client.B().Fcall().Function(s.library.beat).Numkeys(int64(len(keys))).Key(keys...).
 		Arg(args...).Build()).ToArray()
 	if err != nil {
 		return heard{}, err

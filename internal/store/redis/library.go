@@ -24,6 +24,7 @@ var sources embed.FS
 type library struct {
 	text string // as FUNCTION LOAD takes it
 	op   string // the function of one op
+	move string // the function of one op in a slot that is on its way to another node
 	beat string // the function that notes who lives
 
 	loading sync.Mutex // one load for all who find it missing
@@ -41,9 +42,10 @@ func newLibrary() (*library, error) {
 
 	sum := sha256.Sum256([]byte(body))
 	digest := hex.EncodeToString(sum[:6])
-	l := &library{op: "leaseway_op_" + digest, beat: "leaseway_beat_" + digest}
+	l := &library{op: "leaseway_op_" + digest, move: "leaseway_move_" + digest, beat: "leaseway_beat_" + digest}
 	l.text = "#!lua name=leaseway_" + digest + "\n" + body +
 		"redis.register_function('" + l.op + "', op)\n" +
+		"redis.register_function('" + l.move + "', move)\n" +
 		"redis.register_function('" + l.beat + "', beat)\n"
 
 	return l, nil

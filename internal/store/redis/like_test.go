@@ -18,6 +18,7 @@ type player struct {
 	unruly  bool // terms may be older than what the ledger knows, and the clock may step back
 	now     int64
 	run     uint64
+	keys    []string // of the ops; two of the run if there are none
 	version uint64
 	seqs    map[uint64]uint64
 	known   map[store.Key]map[uint64]ledger.Answer
@@ -77,8 +78,16 @@ func costs(burst int64) *rapid.Generator[int64] {
 	return rapid.OneOf(rapid.Int64Range(0, 4), rapid.Int64Range(0, 4), rapid.Int64Range(0, burst+1))
 }
 
+func (p *player) key(t *rapid.T) store.Key {
+	if p.keys != nil {
+		return store.Key{Rule: "r", Key: rapid.SampledFrom(p.keys).Draw(t, "key")}
+	}
+
+	return store.Key{Rule: "r", Key: string(binary.AppendUvarint([]byte{byte(rapid.IntRange(0, 1).Draw(t, "key"))}, p.run))}
+}
+
 func (p *player) op(t *rapid.T, terms ledger.Terms) store.Op {
-	key := store.Key{Rule: "r", Key: string(binary.AppendUvarint([]byte{byte(rapid.IntRange(0, 1).Draw(t, "key"))}, p.run))}
+	key := p.key(t)
 	holder := p.run<<8 | rapid.Uint64Range(1, 4).Draw(t, "holder")
 
 	if rapid.IntRange(0, 5).Draw(t, "repeat") > 0 || p.seqs[holder] == 0 {

@@ -118,10 +118,16 @@ func TestLeastRights(t *testing.T) {
 func openAt(tb testing.TB, addresses []string) *Store {
 	tb.Helper()
 
+	return openWith(tb, Config{Addresses: addresses})
+}
+
+func openWith(tb testing.TB, cfg Config) *Store {
+	tb.Helper()
+
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 
-	s, err := New(ctx, Config{Addresses: addresses})
+	s, err := New(ctx, cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -13,8 +13,9 @@
 // declares and that share one slot whatever bytes a client's key has.
 //
 // All ops of a call go out at once, one pipeline for each node. What a node
-// refuses before it has done anything (an unknown function, a slot on its way to
-// another node) is sent again. What may have been done is not: its result is an
+// refuses before it has done anything is sent again: an unknown function after
+// the library was loaded, an op whose slot is on its way to another node in steps
+// that need one key each (move.go). What may have been done is not: its result is an
 // error, and its sender may ask once more with the same seq, which the ledger
 // answers without counting twice. READONLY, OOM and the like are errors of the
 // op, never an answer.

@@ -127,6 +127,10 @@ local function unpackState(bytes, offered)
   return s
 end
 
+-- whole reports whether bytes are all of a ledger, as packState writes it, and not
+-- one at rest, which is shorter than any of those.
+local function whole(bytes) return #bytes > 64 end
+
 -- size returns how many bytes n takes, of those that are used.
 local function size(n)
   if n == 0 then return 0 end

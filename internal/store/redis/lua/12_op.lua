@@ -47,8 +47,9 @@ local function termsOf(at, ref, known)
   return terms
 end
 
--- over reports whether a ledger at rest says nothing any more.
+-- over reports whether a ledger of the group says nothing any more.
 local function over(at, bytes, now, known)
+  if whole(bytes) then return ends(unpackState(bytes, at.offered)) <= now end
   local terms = termsOf(at, restRef(bytes), known)
   if not terms then return true end
   return clear(unpackRest(bytes, terms)) <= now
@@ -67,9 +68,9 @@ local function sweep(at, now)
 end
 
 -- renew drops what says nothing from the whole group, and the terms that nobody
--- refers to then. It comes with new terms only: when a rule has changed.
-local function renew(at, now)
-  local known, used, all = {}, {}, redis.call('HGETALL', at.group)
+-- refers to then, but for new ones. It comes with those only: when a rule has changed.
+local function renew(at, now, new)
+  local known, used, all = {}, {[new] = true}, redis.call('HGETALL', at.group)
   for i = 1, #all, 2 do
     if #all[i] == #at.name then
       if over(at, all[i + 1], now, known) then
@@ -89,34 +90,48 @@ end
 local function keepTerms(at, terms, now)
   if terms.bytes == at.terms then return true end -- they were read from there
   local body = string.sub(terms.bytes, 5)
-  local kept = redis.call('HGET', at.group, termsField(terms.ref))
+  local field = termsField(terms.ref)
+  local kept = redis.call('HGET', at.group, field)
   if kept then return kept == body end
-  renew(at, now)
-  redis.call('HSET', at.group, termsField(terms.ref), body)
+  redis.call('HSET', at.group, field, body) -- first: a group that is gone for a moment is another node's if its slot moves
+  renew(at, now, field)
   return true
+end
+
+-- grouped returns the ledger that the group has under that name, if it has one.
+local function grouped(at)
+  local bytes = redis.call('HGET', at.group, at.name)
+  if bytes and whole(bytes) then return unpackState(bytes, at.offered) end
+  local terms = bytes and termsOf(at, restRef(bytes), {})
+  if not terms then return nil end
+  at.terms = terms.bytes
+  return unpackRest(bytes, terms)
+end
+
+-- begin returns a ledger that nothing is known of, in a hash slot whose data was lost at loss, or never if that is 0.
+local function begin(offered, loss)
+  local s = newState(noTerms())
+  if loss > 0 and not offered.whole then lost(s, offered, loss) end
+  return s
 end
 
 -- load returns the ledger, and where it was: in the group, by itself, or nowhere.
 local function load(at, now)
-  local offered = at.offered
   local bytes = redis.call('GET', at.held)
-  if bytes then return unpackState(bytes, offered), 'held' end
-  bytes = redis.call('HGET', at.group, at.name)
-  local terms = bytes and termsOf(at, restRef(bytes), {})
-  if terms then
-    at.terms = terms.bytes
-    return unpackRest(bytes, terms), 'rest'
-  end
-  local s, loss = newState(noTerms()), lossOf(at, now)
-  if loss > 0 and not offered.whole then lost(s, offered, loss) end
-  return s, 'nowhere'
+  if bytes then return unpackState(bytes, at.offered), 'held' end
+  local s = grouped(at)
+  if s then return s, 'rest' end
+  return begin(at.offered, lossOf(at, now)), 'nowhere'
 end
+
+-- milliseconds returns how long a ledger that says something is kept.
+local function milliseconds(at, s) return max(at.least, ceil((ends(s) - s.now) / 1000)) end
 
 -- save keeps the ledger as small as it goes.
 local function save(at, s, was)
   local a, b
   if not idle(s) then
-    local ms = max(at.least, ceil((ends(s) - s.now) / 1000))
+    local ms = milliseconds(at, s)
     a, b = packable(s)
     local rest = a and packRest(s, a, b) -- before the first write, which nothing may leave alone
     if a and keepTerms(at, s.terms, s.now) then

@@ -1,7 +1,8 @@
 -- beat notes that holders live, and says how many do and whose data this is.
 --
 -- KEYS: the holders, a sorted set by the instant until which each lives, and the
--- id of the data. ARGV: the id that the caller knows, in case it was lost, how long an id is kept (ms),
+-- id of the data; without the id while their slot is on its way to another node, which
+-- then is not told of. ARGV: the id that the caller knows, in case it was lost, how long an id is kept (ms),
 -- how long the holders live (µs), how many may, the shortest time to live of the
 -- set (ms), the time (µs) or '', and the holders.
 local function beat(keys, argv)
@@ -10,7 +11,7 @@ local function beat(keys, argv)
   local ttl, most, least, now = tonumber(argv[3]), tonumber(argv[4]), tonumber(argv[5]), timeOf(argv[6])
   local function score(t) return string.format('%.0f', t) end
 
-  redis.call('SET', id, argv[1], 'NX', 'PX', argv[2])
+  if id then redis.call('SET', id, argv[1], 'NX', 'PX', argv[2]) end
   redis.call('ZREMRANGEBYSCORE', holders, '-inf', score(now))
   local refused = 0
   for i = 7, #argv do
@@ -23,5 +24,7 @@ local function beat(keys, argv)
   redis.call('ZREMRANGEBYSCORE', holders, '-inf', score(now)) -- a ttl of 0
   local ms = max(least, ceil(ttl / 1000))
   if redis.call('PTTL', holders) < ms then redis.call('PEXPIRE', holders, ms) end
-  return {redis.call('ZCARD', holders), refused, redis.call('GET', id), redis.call('PTTL', id)}
+  local live = redis.call('ZCARD', holders)
+  if not id then return {live, refused, argv[1], tonumber(argv[2])} end
+  return {live, refused, redis.call('GET', id), redis.call('PTTL', id)}
 end

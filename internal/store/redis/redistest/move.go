@@ -30,8 +30,10 @@ func (c *Cluster) MoveSlot(ctx context.Context, slot int, move Move) error {
 
 	move.During()
 
+	batch := strconv.Itoa(max(1, move.Batch))
+
 	for {
-		keys, err := move.From.send(ctx, []string{"CLUSTER", "GETKEYSINSLOT", number, "10"}).AsStrSlice()
+		keys, err := move.From.send(ctx, []string{"CLUSTER", "GETKEYSINSLOT", number, batch}).AsStrSlice()
 		if err != nil {
 			return err
 		}
@@ -60,5 +62,6 @@ func (c *Cluster) MoveSlot(ctx context.Context, slot int, move Move) error {
 // A Move says where a slot goes, and what to do on its way.
 type Move struct {
 	From, To *Server
+	Batch    int // keys that move in one step; 1 if 0
 	During   func()
 }
