@@ -80,18 +80,22 @@ func (b *breaker) hasten(at time.Duration) {
 	}
 }
 
-// succeed closes the breaker.
-func (b *breaker) succeed() {
+// succeed closes the breaker, and reports whether it was open.
+func (b *breaker) succeed() (closed bool) {
 	if b.fails.Load() != 0 {
 		b.fails.Store(0)
 	}
 
-	if b.until.Load() != 0 {
-		b.mu.Lock()
-		b.backoff = 0
-		b.until.Store(0)
-		b.mu.Unlock()
+	if b.until.Load() == 0 {
+		return false
 	}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	b.backoff = 0
+
+	return b.until.Swap(0) != 0
 }
 
 // fail notes a failure, and reports whether it opened the breaker. A call that

@@ -65,7 +65,8 @@ type Client struct {
 	refused [causes]atomic.Int64
 	logged  rarely
 	binding binding
-	wires   sync.Pool // of *batchWire
+	wires   sync.Pool     // of *batchWire
+	back    chan struct{} // has one when a coordinator answers that was taken for gone, for Watch to hear of
 
 	// The survey of the stores; see survey.
 	surveyed atomic.Int64
@@ -140,7 +141,10 @@ func Dial(config Config) (*Client, error) {
 
 // newClient returns a Client without replicas.
 func newClient(config Config, trust trust) *Client {
-	c := &Client{config: config, trust: trust, started: time.Now(), wires: sync.Pool{New: func() any { return &batchWire{} }}}
+	c := &Client{
+		config: config, trust: trust, started: time.Now(), back: make(chan struct{}, 1),
+		wires: sync.Pool{New: func() any { return &batchWire{} }},
+	}
 	c.closing, c.close = context.WithCancel(context.Background())
 
 	return c
@@ -291,7 +295,13 @@ func (c *Client) ask(ctx context.Context, call call) (*ledger.Answers, error) {
 		return nil, err
 	}
 
-	r.succeed()
+	if r.succeed() {
+		select {
+		case c.back <- struct{}{}:
+		default: // it is there already
+		}
+	}
+
 	c.crowd.live.Store(answers.Live)
 
 	if call.survey {

@@ -96,6 +96,25 @@ func TestAnotherCoordinatorOfTheStoreTakesOver(t *testing.T) {
 	}
 }
 
+// In a large fleet nobody calls a coordinator at the very moment at which it can be reached again, even if it was gone
+// for so short a time that no breaker opened.
+func TestALargeFleetIsNotBackAtOnce(t *testing.T) {
+	s := serve(t, ServerConfig{Coordinator: newCoordinator(t, newStore(t), newBook(t)), Signer: signer(t, 1)})
+	c := dialTo(t, nil, s)
+	r := c.replicas[0]
+
+	eventually(t, "the connection stands", func() bool { return r.conn.GetState() == connectivity.Ready })
+	s.kill()
+	eventually(t, "the connection is gone", func() bool { return r.conn.GetState() != connectivity.Ready })
+	c.crowd.live.Store(10_000)
+	s.start()
+	eventually(t, "it is left alone", func() bool { return r.rest.Load() > 0 })
+
+	if r.open() || time.Duration(r.rest.Load()) > c.now()+maxSpread {
+		t.Errorf("it is left alone until %v, and is now %v", time.Duration(r.rest.Load()), c.now())
+	}
+}
+
 func TestABreakerOpensAndItsCoordinatorComesBack(t *testing.T) {
 	s := serve(t, ServerConfig{Coordinator: newCoordinator(t, newStore(t), newBook(t)), Signer: signer(t, 1)})
 	c := dialTo(t, nil, s)

@@ -26,6 +26,9 @@ type crowd struct{ live atomic.Int64 }
 // arrive returns how long a holder waits before it calls a coordinator that has come back: a part of least, or of more.
 func (c *crowd) arrive(least time.Duration) time.Duration { return rand.N(c.spread(least, perHolder)) }
 
+// large reports whether the holders need more than helloSpread to come back.
+func (c *crowd) large() bool { return c.spread(0, perHolder) > helloSpread }
+
 // pauses returns the first and the longest pause between two calls that fail.
 func (c *crowd) pauses() pauses {
 	return pauses{first: c.spread(minBackoff, perHolder/4), longest: c.spread(maxBackoff, perFailure)}

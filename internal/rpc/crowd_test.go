@@ -24,6 +24,10 @@ func TestPausesGrowWithTheFleet(t *testing.T) {
 			t.Errorf("%d holders pause from %v to %v, want %v to %v", row.live, p.first, p.longest, row.first, row.longest)
 		}
 
+		if c.large() != (row.spread > helloSpread) {
+			t.Errorf("whether %d holders are many: %v", row.live, c.large())
+		}
+
 		latest := time.Duration(0)
 
 		for range 1_000 {

@@ -112,6 +112,17 @@ func (c *Client) comeIn(ctx context.Context, seq *atomic.Uint64) error {
 	}
 }
 
+// wait returns after d, or when ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
 // settle gives every holder its first answer, a few at a time.
 func settle(ctx context.Context, t *testing.T, herd []*Client, seq *atomic.Uint64) {
 	t.Helper()

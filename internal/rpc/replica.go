@@ -117,13 +117,19 @@ func (r *replica) dead(now time.Duration) bool {
 // follow keeps the connection up until ctx ends. One that is made again is the
 // best sign that the replica is back: the breaker does not wait for its backoff
 // then, but a little, so that the holders of a fleet do not all call at once.
+// Nor do those of a large one to whom it was gone for so short a time that they hardly noticed.
 func (r *replica) follow(ctx context.Context, now func() time.Duration) {
 	for state := r.conn.GetState(); ; state = r.conn.GetState() {
 		switch state {
 		case connectivity.Idle: // it broke, and would stay so until the next call
 			r.conn.Connect()
 		case connectivity.Ready:
-			r.hasten(now() + r.arrive(helloSpread))
+			switch after := r.arrive(helloSpread); {
+			case r.open():
+				r.hasten(now() + after)
+			case r.large():
+				r.spare(now() + after)
+			}
 		case connectivity.Connecting, connectivity.TransientFailure, connectivity.Shutdown:
 		}
 

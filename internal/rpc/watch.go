@@ -31,12 +31,12 @@ func (c *Client) Watch(ctx context.Context, known uint64, apply func(*rule.Set) 
 
 		switch dead := r.dead(c.now()); {
 		case dead: // there is no connection
-			wait(ctx, jittered(backoff))
+			c.await(ctx, jittered(backoff))
 			backoff, waited = min(maxRewatch, 2*backoff), true
 
 			continue
-		case waited && r.open(): // others did, too; a call that was answered meanwhile has had its turn
-			wait(ctx, c.crowd.arrive(helloSpread))
+		case waited && r.open() && c.await(ctx, c.crowd.arrive(helloSpread)): // others waited, too
+			continue // a call was answered, and has had its turn
 		}
 
 		waited = false
@@ -48,7 +48,7 @@ func (c *Client) Watch(ctx context.Context, known uint64, apply func(*rule.Set) 
 
 		if err != nil && ctx.Err() == nil {
 			c.rarely("rules are not watched any more, another coordinator is next", r, err)
-			wait(ctx, jittered(backoff))
+			c.await(ctx, jittered(backoff))
 			backoff = min(max(maxRewatch, c.crowd.pauses().longest), 2*backoff)
 		}
 	}
@@ -153,13 +153,17 @@ func (w *watch) take(r *replica, msg *leasewayv1.WatchRulesResponse) error {
 	return nil
 }
 
-// wait returns after d, or when ctx ends.
-func wait(ctx context.Context, d time.Duration) {
+// await returns after d or when ctx ends; and before, with true, when a coordinator answers that was taken for gone.
+func (c *Client) await(ctx context.Context, d time.Duration) (back bool) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 
 	select {
 	case <-ctx.Done():
+		return false
 	case <-timer.C:
+		return false
+	case <-c.back:
+		return true
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -113,6 +114,41 @@ func TestRulesArriveWhole(t *testing.T) {
 
 	w.stop()
 	eventually(t, "the server forgets the watcher", func() bool { return s.Stats().Watchers == 0 })
+}
+
+// Whoever waits for his turn to watch goes at once when a call was answered: it has had its turn.
+func TestAnAnswerEndsTheWaitForRules(t *testing.T) {
+	s := serve(t, ServerConfig{Coordinator: newCoordinator(t, newStore(t), newBook(t)), Signer: signer(t, 1)})
+	c := dialTo(t, nil, s)
+	r := c.replicas[0]
+
+	var n calls
+
+	if _, err := c.Acquire(t.Context(), n.take("k")); err != nil {
+		t.Fatal(err)
+	}
+
+	for range breakAfter {
+		r.failed(c.now(), false)
+	}
+
+	back := make(chan bool)
+
+	go func() { back <- c.await(t.Context(), time.Hour) }()
+
+	r.hasten(0)
+
+	if _, err := c.Acquire(t.Context(), n.take("k")); err != nil {
+		t.Fatal(err)
+	}
+
+	if !<-back {
+		t.Error("the wait ended as if nobody had answered")
+	}
+
+	if c.await(t.Context(), time.Millisecond) {
+		t.Error("an answer ended two waits")
+	}
 }
 
 func TestOneSignatureServesAllWatchers(t *testing.T) {
