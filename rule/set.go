@@ -78,3 +78,23 @@ func (s *Set) Next(prev *Set, version uint64) *Set {
 	next.nameRules()
 	return &next
 }
+
+// Above is s with every version moved up by base: for versions that somebody counts from 1, where holders may have seen
+// higher ones. No rule is then newer than the set.
+func (s *Set) Above(base uint64) *Set {
+	// A copy, for the reason that Next has.
+	above := *s
+	above.Version, above.Rules = base+s.Version, slices.Clone(s.Rules)
+	for i, r := range s.Rules {
+		moved := *r
+		moved.Version = base + min(r.Version, s.Version)
+		if r.Before != nil {
+			before := *r.Before
+			before.Version = moved.Version
+			moved.Before = &before
+		}
+		above.Rules[i] = &moved
+	}
+	above.nameRules()
+	return &above
+}

@@ -84,6 +84,7 @@ func floors() map[string]place {
 		"internal/rulestore/postgres":              {engine, []string{"internal/rulestore", "internal/rulestore/relational"}},
 		"internal/rulestore/postgres/postgrestest": {engine, nil}, // for tests alone
 		"internal/rulestore/rulestoretest":         {engine, []string{"internal/rulestore", "rule"}},
+		"internal/rulefeed":                        {engine, []string{"internal/rulestore", "internal/coordinator", "rule"}},
 
 		"rule":                       {pure, []string{"internal/rate"}},
 		"internal/rulespec":          {pure, nil},

@@ -30,6 +30,7 @@ type Book struct {
 	clock   func() time.Time
 	edition atomic.Pointer[edition]
 	least   time.Duration // of a lease's TTL
+	behind  func(uint64)  // see Number
 
 	mu      sync.Mutex // held to replace the edition
 	learned uint64     // the highest version that a holder has shown
@@ -97,8 +98,19 @@ func (b *Book) Raise(version uint64) bool {
 
 	b.learned = max(b.learned, version)
 
-	now := b.clock()
-	if present.Version == 0 || !b.raised.IsZero() && now.Sub(b.raised).Abs() < raiseEvery {
+	if b.behind != nil {
+		b.behind(version)
+
+		return false
+	}
+
+	return b.outnumber()
+}
+
+// outnumber gives the present rules a version above those that holders have shown.
+func (b *Book) outnumber() bool {
+	present, now := b.now().set, b.clock()
+	if present.Version == 0 || present.Version > b.learned || !b.raised.IsZero() && now.Sub(b.raised).Abs() < raiseEvery {
 		return false // without rules of its own there is nothing to renumber yet
 	}
 
@@ -141,7 +153,12 @@ func (b *Book) replace(set, prev *rule.Set) error {
 		return fmt.Errorf("coordinator: no rule version is left above %d", last)
 	}
 
-	e, err := newEdition(set.Next(prev, version), b.least)
+	return b.swap(set.Next(prev, version))
+}
+
+// swap puts a numbered set in force.
+func (b *Book) swap(set *rule.Set) error {
+	e, err := newEdition(set, b.least)
 	if err != nil {
 		return err
 	}

@@ -42,8 +42,8 @@ type Row struct {
 	Document []byte
 }
 
-// documentSettings are the settings that are parts of the rule document.
-func documentSettings() []string {
+// DocumentSettings are the settings that are parts of the rule document.
+func DocumentSettings() []string {
 	return []string{"identity", "headers", "classes", "shedders", "switches"}
 }
 
@@ -76,7 +76,7 @@ func Assemble(head Head, rules, settings []Row) *State {
 		s.Settings["switches"] = value
 		set, err = rule.Parse("rules", Document(head.Rules, rules, s.Settings))
 	}
-	for _, name := range slices.Backward(documentSettings()) {
+	for _, name := range slices.Backward(DocumentSettings()) {
 		if _, ok := s.Settings[name]; ok && err != nil {
 			s.reject(SettingPlace(name), fmt.Errorf("does not fit the rest: %w", err))
 			delete(s.Settings, name)
@@ -141,7 +141,7 @@ func checkSetting(row Row) error {
 	if !json.Valid(row.Document) {
 		return errors.New("the value is no JSON")
 	}
-	if !slices.Contains(documentSettings(), row.Name) || row.Name == "switches" { // which name rules: judged beside them
+	if !slices.Contains(DocumentSettings(), row.Name) || row.Name == "switches" { // which name rules: judged beside them
 		return nil
 	}
 	_, err := rule.Parse(SettingPlace(row.Name), Document(0, nil, map[string]json.RawMessage{row.Name: row.Document}))
@@ -155,7 +155,7 @@ func Document(version uint64, rules []Row, settings map[string]json.RawMessage) 
 	if version != 0 {
 		fmt.Fprintf(&b, "%q:%d,\n", "version", version)
 	}
-	for _, name := range documentSettings() {
+	for _, name := range DocumentSettings() {
 		if value, ok := settings[name]; ok {
 			fmt.Fprintf(&b, "%q:%s,\n", name, value)
 		}

@@ -23,8 +23,12 @@ type Config struct {
 
 	Listen     string // HTTP address
 	GRPCListen string // gRPC address
-	Rules      string // path of the rule document; "" for no rules
+	Rules      string // path of the rule document; "" for those of the rule store
 	DataDir    string // what must outlive the process
+
+	RuleStore             string // "sqlite", "sqlite:FILE" or the URL of Postgres; "" for the first
+	RuleStorePasswordFile string // the password for it
+	RulesSeed             string // path of a rule document that an empty rule store begins with
 
 	Store                     string // where the ledgers are: "memory", or the URL of Redis
 	StorePasswordFile         string // the password for it
@@ -69,7 +73,12 @@ func (c *Config) flags() *pflag.FlagSet {
 
 	fs.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "HTTP `address`; port 0 takes a free one")
 	fs.StringVar(&c.GRPCListen, "grpc-listen", "127.0.0.1:8081", "gRPC `address`; port 0 takes a free one")
-	fs.StringVar(&c.Rules, "rules", "", "the rule document, a YAML or JSON `file`; changes to it take effect at once")
+	fs.StringVar(&c.Rules, "rules", "",
+		"the rule document, a YAML or JSON `file`, instead of a rule store; changes to it take effect at once")
+	fs.StringVar(&c.RuleStore, "rule-store", "",
+		"where the rules are kept: sqlite, sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE (default sqlite, in the data directory)")
+	fs.StringVar(&c.RuleStorePasswordFile, "rule-store-password-file", "", "`file` with the password of the Postgres user")
+	fs.StringVar(&c.RulesSeed, "rules-seed", "", "rule document, a `file`, that a rule store begins with which nobody wrote to yet")
 	fs.AddFlagSet(c.StoreFlags(memoryStore))
 	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` for counts, keys and the last rules (default ~/.local/state/leaseway)")
 	fs.StringVar(&c.Name, "name", "", "this server's `name` in the fleet (default: the host's)")
@@ -208,6 +217,10 @@ func (c *Config) oneKind() error {
 			errs = append(errs, usage("--rules does not go with --coordinator: give the file to the coordinators, which hand the rules on"))
 		}
 
+		if c.RuleStore != "" || c.RulesSeed != "" {
+			errs = append(errs, usage("--rule-store and --rules-seed do not go with --coordinator: only coordinators have the rules"))
+		}
+
 		if c.SigningKeyFile != "" {
 			errs = append(errs, usage("--signing-key-file does not go with --coordinator: only a coordinator signs; "+
 				"--coordinator-key takes its public key"))
@@ -223,6 +236,8 @@ func (c *Config) oneKind() error {
 	if _, err := c.RedisConfig(); err != nil {
 		errs = append(errs, err)
 	}
+
+	errs = append(errs, c.oneSource())
 
 	for flag, set := range map[string]bool{
 		"--coordinator-key":        len(c.CoordinatorKeys) > 0,

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/coordinator"
 	"github.com/leaseway/leaseway/internal/rpc"
+	"github.com/leaseway/leaseway/internal/rulefeed"
 	"github.com/leaseway/leaseway/internal/store"
-	"github.com/leaseway/leaseway/rule"
 )
 
 // engine is what decides: a Limiter, and where its leases come from. That is a coordinator with its store in this process,
@@ -23,7 +24,9 @@ type engine struct {
 	store       store.Store
 	storeCounts source
 	signer      *rpc.Signer
-	rules       *ruleFile // nil without --rules
+	rules       *ruleFile      // nil without --rules
+	ruleStore   *rulefeed.Late // nil with --rules
+	feed        *rulefeed.Feed // from ruleStore
 
 	client *rpc.Client
 }
@@ -49,7 +52,7 @@ func openEngine(ctx context.Context, config *Config, log *slog.Logger, own *iden
 // openCoordinator starts with the rules: bad ones are the likeliest reason not to start, and leave nothing to undo.
 func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 	book := coordinator.NewBook(nil)
-	if err := e.openRules(config, book); err != nil {
+	if err := e.openRules(ctx, config, book); err != nil {
 		return err
 	}
 
@@ -77,21 +80,14 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 	return err
 }
 
-func (e *engine) openRules(config *Config, book *coordinator.Book) error {
-	if config.Rules != "" {
-		e.rules = &ruleFile{path: config.Rules, apply: book.Apply, log: e.log}
-
-		return e.rules.open()
+func (e *engine) openRules(ctx context.Context, config *Config, book *coordinator.Book) error {
+	if config.Rules == "" {
+		return e.openFeed(ctx, config, book)
 	}
 
-	none, err := rule.Parse("none", []byte("rules: []"))
-	if err == nil {
-		_, err = book.Apply(none)
-	}
+	e.rules = &ruleFile{path: config.Rules, apply: book.Apply, log: e.log}
 
-	e.log.Warn("no rules: everything is allowed; write rules.yaml, then run: leaseway serve --rules rules.yaml")
-
-	return err
+	return e.rules.open()
 }
 
 // readiness is how to ask whether the engine can decide. Asking is cheap: anyone may, and as often as they like.
@@ -103,7 +99,7 @@ func (e *engine) readiness() *readiness {
 			return stats.OK, stats.Unavailable
 		}}
 
-		return &readiness{store: func() string { return watch.fault(time.Now()) }}
+		return &readiness{store: func() string { return watch.fault(time.Now()) }, feed: e.feedFault}
 	}
 
 	// A holder decides without its coordinator, too: that is what it is for. To
@@ -123,9 +119,17 @@ func (e *engine) readiness() *readiness {
 
 // run does what goes on beside the requests, until ctx ends.
 func (e *engine) run(ctx context.Context) {
-	if e.coordinator != nil {
-		_ = e.coordinator.Run(ctx) // which returns when ctx ends, and only then
+	var tasks sync.WaitGroup
+
+	if e.feed != nil {
+		tasks.Go(func() { _ = e.feed.Run(ctx) })
 	}
+
+	if e.coordinator != nil {
+		_ = e.coordinator.Run(ctx) // which returns when ctx ends, and only then, as the feed does
+	}
+
+	tasks.Wait()
 }
 
 // close gives leases back, then closes what they came from, so that they are in the snapshot.
@@ -147,5 +151,5 @@ func (e *engine) close(ctx context.Context) error {
 		errs = append(errs, e.store.Close(ctx))
 	}
 
-	return errors.Join(errs...)
+	return errors.Join(append(errs, e.closeRules())...)
 }

@@ -13,6 +13,7 @@ type readiness struct {
 	rules    func() bool   // there are rules to decide by; nil: always
 	degraded func() bool   // no coordinator answers; nil: never
 	store    func() string // what is wrong with the store; "" for nothing
+	feed     func() string // what is worse about where the rules come from; "" for nothing, nil: never
 }
 
 // reasons are why the server is not ready, none when it is, and what is worse than it should be though it is.
@@ -31,6 +32,12 @@ func (r *readiness) reasons() (not, worse []string) {
 
 	if r.degraded != nil && r.degraded() && len(not) == 0 {
 		worse = append(worse, "no coordinator answers: decisions follow each rule's onUnavailable")
+	}
+
+	if r.feed != nil {
+		if fault := r.feed(); fault != "" {
+			worse = append(worse, fault)
+		}
 	}
 
 	return not, worse

@@ -150,7 +150,7 @@ func decisions(s *scrape, r *leaseway.RuleStats) {
 		}{{"allowed", r.Allowed[origin]}, {"denied", r.Denied[origin]}} {
 			// A rule that nothing came to yet shows zeroes for the lease, so that rates begin at its first decision.
 			if count.n > 0 || from == leaseway.OriginLease {
-				s.counter(name, help, count.n, id, label{"outcome", count.outcome}, label{"mode", r.Mode.String()}, source)
+				s.counter(name, help, count.n, id, ofOutcome(count.outcome), label{"mode", r.Mode.String()}, source)
 			}
 		}
 	}
@@ -226,10 +226,13 @@ func ruleFileCounts(f *ruleFile) source {
 		for outcome, n := range map[string]int64{
 			"applied": f.good.Load(), "refused": f.refused.Load(), "unreadable": f.missed.Load(),
 		} {
-			s.counter("rules_reloads_total", "Changes of the rule file.", n, label{"outcome", outcome})
+			s.counter("rules_reloads_total", "Changes of the rule file.", n, ofOutcome(outcome))
 		}
 	}
 }
+
+// ofOutcome labels a series with what came of what it counts.
+func ofOutcome(outcome string) label { return label{"outcome", outcome} }
 
 func flag(b bool) int64 {
 	if b {

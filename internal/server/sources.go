@@ -17,6 +17,10 @@ func (e *engine) sources() []source {
 		list = append(list, ruleFileCounts(e.rules))
 	}
 
+	if e.feed != nil {
+		list = append(list, feedCounts(e.feed))
+	}
+
 	if e.coordinator != nil {
 		list = append(list, coordinatorCounts(e.coordinator), e.storeCounts)
 	}

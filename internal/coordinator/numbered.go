@@ -1,0 +1,44 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// ErrOlder is what Put says of a set that holders would refuse.
+var ErrOlder = errors.New("coordinator: the rules are not newer than those in force")
+
+// Number leaves the versions to somebody else, who counts them for all coordinators of a fleet: see Put. behind is called
+// when a holder shows a version above the present one, with a lock held; it must return at once. Before the first Put.
+func (b *Book) Number(behind func(version uint64)) { b.behind = behind }
+
+// Put puts a set in force under the versions that it has. One that says what the present one says, and is not newer, changes
+// nothing; any other that is not newer is ErrOlder. On another error, which names the rule at fault, the present set stays.
+func (b *Book) Put(set *rule.Set) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	present := b.now().set
+
+	switch {
+	case set.Version > maxNumber:
+		return fmt.Errorf("coordinator: %d is no version: they end at %d", set.Version, uint64(maxNumber))
+	case set.Version > present.Version:
+		return b.swap(set)
+	case present.Version > 0 && same(present, set):
+		return nil
+	}
+
+	return fmt.Errorf("%w: they have version %d, and in force is %d", ErrOlder, set.Version, present.Version)
+}
+
+// Outnumber makes the present rules newer than all that holders have shown, where whoever counts the versions cannot: until
+// it can again, coordinators number by themselves. It does so at most once a second, and reports whether it did.
+func (b *Book) Outnumber() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.outnumber()
+}

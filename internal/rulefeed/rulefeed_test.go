@@ -1,0 +1,310 @@
+package rulefeed_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/rulefeed"
+	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/internal/rulestore/sqlite"
+	"github.com/leaseway/leaseway/rule"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// log can be read while it is written.
+type log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *log) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("still not: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func open(t *testing.T, path string) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Poll: 5 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// coordinatorOf is a Feed that runs, and its Book.
+type coordinatorOf struct {
+	*rulefeed.Feed
+
+	book *coordinator.Book
+	log  *log
+	stop func()
+}
+
+func start(t *testing.T, config rulefeed.Config) *coordinatorOf {
+	t.Helper()
+	c := &coordinatorOf{book: coordinator.NewBook(nil), log: &log{}}
+	config.Book, config.Logger = c.book, slog.New(slog.NewTextHandler(c.log, nil))
+	var err error
+	if c.Feed, err = rulefeed.New(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	var once sync.Once
+	c.stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("the feed ended with %v", err)
+			}
+		})
+	}
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *coordinatorOf) limit(id string) int64 {
+	if r := c.book.Current().Rule(id); r != nil {
+		return r.Limit
+	}
+	return 0
+}
+
+func parse(t *testing.T, text string) *rule.Set {
+	t.Helper()
+	set, err := rule.Parse("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// put saves rules of a document.
+func put(t *testing.T, store rulestore.Store, text string) uint64 {
+	t.Helper()
+	change := &rulestore.Change{Author: "ada", Action: "rules.put"}
+	for _, r := range parse(t, text).Rules {
+		change.Rules = append(change.Rules, rulestore.RuleChange{ID: r.ID, Rule: r})
+	}
+	record, err := store.Write(t.Context(), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record.Version
+}
+
+// byHand runs a statement as somebody does who has the database open.
+func byHand(t *testing.T, path, statement string, args ...any) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const twoRules = "rules: [{id: a, limit: 10, window: 1m}, {id: b, limit: 20, window: 1m}]"
+
+// Versions are those of the store above one base, so that a holder may go from one coordinator to another.
+func TestCoordinatorsNumberAlike(t *testing.T) {
+	t.Parallel()
+	store := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	first := start(t, rulefeed.Config{Store: store})
+	if v := first.book.Current().Version; v == 0 {
+		t.Fatal("an empty store is not in force: holders would take it for a start that failed")
+	}
+	put(t, store, twoRules)
+	version := put(t, store, "rules: [{id: b, limit: 30, window: 1m}]")
+	eventually(t, "the change is in force", func() bool { return first.limit("b") == 30 })
+
+	second := start(t, rulefeed.Config{Store: store})
+	one, other := first.book.Current(), second.book.Current()
+	if one.Version != other.Version || first.Shown(one.Version) != version {
+		t.Errorf("versions %d and %d, which is %d of the store: want %d", one.Version, other.Version, first.Shown(one.Version), version)
+	}
+	for _, id := range []string{"a", "b"} {
+		if v, w := one.Rule(id).Version, other.Rule(id).Version; v != w {
+			t.Errorf("rule %s has version %d here and %d there", id, v, w)
+		}
+	}
+	if one.Rule("a").Version >= one.Rule("b").Version {
+		t.Error("a change of one rule made the other a new version")
+	}
+}
+
+func TestWhatIsNotARuleChangesNothingElse(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "rules.db")
+	store := open(t, path)
+	put(t, store, twoRules)
+	c := start(t, rulefeed.Config{Store: store})
+
+	byHand(t, path, "UPDATE rules SET document = '{\"id\":\"a\",\"limit\":-1}' WHERE id = 'a'")
+	byHand(t, path, "INSERT INTO rules VALUES ('c', 9, 'no json')")
+	for limit := int64(31); limit < 34; limit++ {
+		put(t, store, strings.Replace("rules: [{id: b, limit: N, window: 1m}]", "N", "3"+string(rune('0'+limit-30)), 1))
+		eventually(t, "the good rule changes", func() bool { return c.limit("b") == limit })
+	}
+	if got := c.limit("a"); got != 10 {
+		t.Errorf("the rule whose row is bad has limit %d now: want 10, as it was last good", got)
+	}
+	if len(c.Bad()) != 2 || c.Stats().Bad != 2 {
+		t.Errorf("bad rows: %v", c.Bad())
+	}
+	if n := c.log.count("a row of the rule store is refused"); n != 2 {
+		t.Errorf("%d lines about two bad rows", n)
+	}
+}
+
+func TestAStoreThatIsDownChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rules.db")
+	store := open(t, path)
+	put(t, store, twoRules)
+	before := start(t, rulefeed.Config{Store: store, Dir: dir})
+	known := before.book.Current().Version
+	before.stop()
+
+	var up sync.Mutex // held while the store is down
+	up.Lock()
+	late := rulefeed.NewLate(t.Context(), func(ctx context.Context) (rulefeed.Opened, error) {
+		if !up.TryLock() {
+			return nil, errors.New("connection refused")
+		}
+		defer up.Unlock()
+		return sqlite.Open(ctx, sqlite.Config{Path: path, Poll: 5 * time.Millisecond})
+	})
+	t.Cleanup(func() { _ = late.Close() })
+	c := start(t, rulefeed.Config{Store: late, Dir: dir})
+	if c.limit("a") != 10 || c.book.Current().Version != known {
+		t.Errorf("limit %d of version %d, want 10 of %d", c.limit("a"), c.book.Current().Version, known)
+	}
+	if stats := c.Stats(); !strings.Contains(stats.Down, "connection refused") {
+		t.Errorf("it is not said that the store is down: %+v", stats)
+	}
+	up.Unlock()
+	eventually(t, "the store is followed", func() bool { return c.Stats().Version > 0 && c.Stats().Down == "" })
+	put(t, store, "rules: [{id: a, limit: 11, window: 1m}]")
+	eventually(t, "the change is in force", func() bool { return c.limit("a") == 11 })
+	if n := c.log.count("does not answer"); n != 1 {
+		t.Errorf("%d lines about one outage", n)
+	}
+}
+
+func TestNoRulesAtAllAreNoStart(t *testing.T) {
+	t.Parallel()
+	late := rulefeed.NewLate(t.Context(), func(context.Context) (rulefeed.Opened, error) { return nil, errors.New("refused") })
+	feed, err := rulefeed.New(rulefeed.Config{Store: late, Book: coordinator.NewBook(nil), Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := feed.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("started without rules: %v", err)
+	}
+}
+
+// After a backup was restored holders have higher versions than the store.
+func TestTheBaseGoesUpForAll(t *testing.T) {
+	t.Parallel()
+	store := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	put(t, store, twoRules)
+	one, other := start(t, rulefeed.Config{Store: store}), start(t, rulefeed.Config{Store: store})
+	shown := one.book.Current().Version + 1_000
+	one.book.Raise(shown)
+	eventually(t, "both are above what a holder showed, and alike", func() bool {
+		v, w := one.book.Current().Version, other.book.Current().Version
+		return v > shown && v == w
+	})
+	// Not even the highest that is believed leaves no room for changes.
+	one.book.Raise(1<<53 - 1<<40)
+	put(t, store, "rules: [{id: a, limit: 12, window: 1m}]")
+	eventually(t, "a change is in force", func() bool {
+		return one.limit("a") == 12 && other.limit("a") == 12 && one.book.Current().Version >= 1<<53-1<<40
+	})
+}
+
+func TestASeedIsForTheFirstStart(t *testing.T) {
+	t.Parallel()
+	store := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	seed := parse(t, "headers: ietf\n"+twoRules)
+	c := start(t, rulefeed.Config{Store: store, Seed: seed})
+	if c.limit("a") != 10 || c.book.Current().Headers != rule.HeadersIETF {
+		t.Errorf("the seed is not in force: %s", c.book.Current().Marshal())
+	}
+	put(t, store, "rules: [{id: a, limit: 13, window: 1m}]")
+	if again := start(t, rulefeed.Config{Store: store, Seed: seed}); again.limit("a") != 13 {
+		t.Errorf("the seed undid a change: limit %d", again.limit("a"))
+	}
+	records, err := store.History(t.Context(), rulestore.Page{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeds := 0
+	for i := range records {
+		if records[i].Action == "rules.seed" {
+			seeds++
+		}
+	}
+	if seeds != 1 {
+		t.Errorf("%d seeds in the history", seeds)
+	}
+}
+
+// Kill switches are settings: they come with the rules.
+func TestSwitchesAreSaid(t *testing.T) {
+	t.Parallel()
+	store := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	put(t, store, twoRules)
+	c := start(t, rulefeed.Config{Store: store})
+	value := `{"rules":{"a":{"off":true,"until":"2999-01-01T00:00:00Z","reason":"incident"}}}`
+	if _, err := store.Write(t.Context(), &rulestore.Change{
+		Author: "ada", Action: "kill", Settings: []rulestore.SettingChange{{Name: "switches", Value: []byte(value)}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the switch is in force", func() bool { return c.book.Current().Switches.Rules["a"].Off })
+	eventually(t, "the log says so", func() bool { return c.log.count("rule:a") == 1 && c.log.count("incident") == 1 })
+}
