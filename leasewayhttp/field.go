@@ -1,7 +1,6 @@
 package leasewayhttp
 
 import (
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -27,16 +26,19 @@ const (
 // since handlers may write to what they find in a header.
 type fields struct {
 	values [5]string
-	room   [48]byte // most texts fit; together with the values it fills a size class of the allocator
+	room   [roomForText]byte
 }
+
+// roomForText is enough for most texts; together with the values it fills a size class of the allocator.
+const roomForText = 48
 
 // setFields puts the decision into h. It is on the way of every request, so it costs one allocation, or two with a long text.
 func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, headers Headers) {
 	p := m.policies.of(d)
 	hasReset := d.Allowed && !d.InFlight() || d.Reset > 0
 
-	f := &fields{}
-	text := append(f.room[:0], p.left...)
+	var room [roomForText]byte
+	text := append(room[:0], p.left...)
 	remainingAt := len(text)
 	text = strconv.AppendInt(text, min(max(d.Remaining, 0), maxInteger), 10)
 	remainingTo := len(text)
@@ -45,11 +47,14 @@ func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, 
 	}
 	rateLimitTo := len(text)
 	if hasReset && headers != HeadersIETF {
-		text = strconv.AppendInt(text, resetUnix(m.clock.now(), d.Reset), 10)
+		text = strconv.AppendInt(text, ceilUnix(m.limiter.TimeIn(max(0, d.Reset))), 10)
 	}
 
-	all := unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // nothing writes to text any more
-	f.values = [...]string{p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]}
+	// All is written at once and not value by value: memory that is known to be new is cheaper to write pointers to.
+	f := &fields{room: room}
+	all := f.text(text)
+	f.values[0], f.values[1], f.values[2], f.values[3], f.values[4] =
+		p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]
 	// A capacity of one each: Header.Add copies instead of writing over the neighbour.
 	if headers != HeadersIETF {
 		h[fieldLimit] = f.values[0:1:1]
@@ -62,6 +67,14 @@ func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, 
 		h[fieldPolicy] = f.values[3:4:4]
 		h[fieldRateLimit] = f.values[4:5:5]
 	}
+}
+
+// text is a text that was written in room, or elsewhere if it was too long for it, as a string that stays.
+func (f *fields) text(written []byte) string {
+	if len(written) > roomForText {
+		return string(written)
+	}
+	return unsafe.String(&f.room[0], len(written)) //nolint:gosec // nothing writes to the room any more
 }
 
 // effectiveWindow is the t of RateLimit in seconds: when the budget is whole again, or on a refusal when to come back. A
@@ -82,10 +95,10 @@ func ceilSeconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
-// resetUnix is the first whole second since the Unix epoch that is not before reset after now, ns since then.
-func resetUnix(now int64, reset time.Duration) int64 {
-	if reset > math.MaxInt64-time.Duration(now) {
-		return now/int64(time.Second) + ceilSeconds(reset) + 1
+// ceilUnix rounds up to whole seconds since the Unix epoch.
+func ceilUnix(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
 	}
-	return ceilSeconds(time.Duration(now) + reset)
+	return t.Unix()
 }

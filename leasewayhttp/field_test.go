@@ -2,7 +2,6 @@ package leasewayhttp
 
 import (
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -52,15 +51,15 @@ func TestResetRoundsUp(t *testing.T) {
 		{time.Second, 1},
 		{time.Second + 1, 2},
 	} {
-		if got := resetUnix(start.UnixNano(), c.after) - start.Unix(); got != c.want {
+		if got := ceilUnix(start.Add(c.after)) - start.Unix(); got != c.want {
 			t.Errorf("%v after a whole second: %d, want %d", c.after, got, c.want)
 		}
 		if got := ceilSeconds(c.after); got != c.want {
 			t.Errorf("%v: %d s, want %d", c.after, got, c.want)
 		}
 	}
-	if got := resetUnix(start.UnixNano(), 1<<63-1) - start.Unix(); got != 9223372038 {
-		t.Errorf("the longest duration ends %d s later, want 9223372038", got)
+	if got := ceilUnix(start.Add(1<<63-1)) - start.Unix(); got != 9223372037 {
+		t.Errorf("the longest duration ends %d s later, want 9223372037", got)
 	}
 	if got := ceilSeconds(-time.Hour); got != 0 {
 		t.Errorf("what is past is %d s, want 0", got)
@@ -248,7 +247,7 @@ func TestWholeSeconds(t *testing.T) {
 
 // Millions of overrides push each other out, and each is still told its own limit.
 func TestPoliciesOfManyOverrides(t *testing.T) {
-	p := policies{seed: maphash.MakeSeed()}
+	var p policies
 	for i := range 10 * maxPolicies {
 		d := leaseway.Decision{Rule: "r", Limit: int64(i), Quota: int64(i), Window: time.Second}
 		if got, want := p.of(&d).field, fmt.Sprintf(`"r";q=%d;w=1`, i); got != want {
@@ -259,7 +258,7 @@ func TestPoliciesOfManyOverrides(t *testing.T) {
 
 // Two policies that share a slot must not push each other out with every request.
 func TestPoliciesInUseAreRenderedOnce(t *testing.T) {
-	p := policies{seed: maphash.MakeSeed()}
+	var p policies
 	one := leaseway.Decision{Rule: "one", Limit: 1, Quota: 1, Window: time.Second}
 	key := policyKey{rule: one.Rule, limit: 1, quota: 1, window: time.Second}
 	two, other := one, key
@@ -278,10 +277,12 @@ func TestPoliciesInUseAreRenderedOnce(t *testing.T) {
 
 // A hundred rules, more or less alike, find room beside each other.
 func TestPoliciesSpread(t *testing.T) {
-	p := policies{seed: maphash.MakeSeed()}
+	var p policies
 	used := map[uint64]int{}
-	for i := range 100 {
-		used[p.slot(policyKey{rule: "rule-" + strconv.Itoa(i), limit: 100, quota: 100, window: time.Minute})]++
+	ids := make([]string, 100)
+	for i := range ids {
+		ids[i] = "rule-" + strconv.Itoa(i)
+		used[p.slot(policyKey{rule: ids[i], limit: 100, quota: 100, window: time.Minute})]++
 		used[p.slot(policyKey{rule: "rule", limit: int64(i) * 100, quota: int64(i) * 100, window: time.Minute})]++
 	}
 	if len(used) < 150 {

@@ -23,9 +23,9 @@ package leasewayhttp
 
 import (
 	"context"
-	"hash/maphash"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/rule"
@@ -37,6 +37,7 @@ type decider interface {
 	Refund(d leaseway.Decision)
 	Done(d leaseway.Decision)
 	Rules() *rule.Set
+	TimeIn(d time.Duration) time.Time
 }
 
 // Middleware limits handlers. It is safe for concurrent use, and one Middleware may wrap any number of handlers.
@@ -45,7 +46,6 @@ type Middleware struct {
 	meter    meter // nil for one that does not measure
 	config   config
 	policies policies
-	clock    wallClock
 	panics   recovery
 }
 
@@ -60,7 +60,7 @@ type Stats struct {
 func New(limiter *leaseway.Limiter, opts ...Option) *Middleware { return newMiddleware(limiter, opts) }
 
 func newMiddleware(limiter decider, opts []Option) *Middleware {
-	m := &Middleware{limiter: limiter, config: defaultConfig(), policies: policies{seed: maphash.MakeSeed()}}
+	m := &Middleware{limiter: limiter, config: defaultConfig()}
 	for _, opt := range opts {
 		opt.apply(&m.config)
 	}
@@ -114,7 +114,12 @@ func (m *Middleware) decide(d *leaseway.Decision, h http.Header, r *http.Request
 	d.Allowed, wanted = true, true
 	defer m.panics.recover(r)
 	set := m.limiter.Rules()
-	*d = m.limiter.Decide(r.Context(), m.request(r, set))
+	var req leaseway.Request
+	m.describe(&req, r, set)
+	if m.config.attributes != nil {
+		req = m.attributed(req, r)
+	}
+	*d = m.limiter.Decide(r.Context(), req)
 	switch {
 	case !d.Allowed:
 		wait = m.retryAfterSec(d)

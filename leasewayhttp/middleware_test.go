@@ -40,10 +40,14 @@ func (v *verdict) Refund(leaseway.Decision) { v.refunds++ }
 
 func (*verdict) Done(leaseway.Decision) {}
 
+func (*verdict) TimeIn(d time.Duration) time.Time { return time.Now().Add(d) }
+
 // broken panics, as a bug would make it.
 type broken struct{ inRules bool }
 
 func (b broken) Decide(context.Context, leaseway.Request) leaseway.Decision { panic("a bug in Decide") }
+
+func (broken) TimeIn(time.Duration) time.Time { panic("a bug in TimeIn") }
 
 func (b broken) Refund(leaseway.Decision) { panic("a bug in Refund") }
 
@@ -340,6 +344,8 @@ func (echo) Rules() *rule.Set { return nil }
 func (echo) Refund(leaseway.Decision) {}
 
 func (echo) Done(leaseway.Decision) {}
+
+func (echo) TimeIn(d time.Duration) time.Time { return time.Now().Add(d) }
 
 func (echo) Decide(_ context.Context, req leaseway.Request) leaseway.Decision {
 	limit, err := strconv.ParseInt(req.Host, 10, 64)

@@ -33,6 +33,7 @@ type Set struct {
 	byID       map[string]*Rule
 	index      *index
 	classifier *classifier // nil without Classes
+	ignoresIP  bool
 }
 
 // compile makes a set of checked rules ready to match.
@@ -40,7 +41,17 @@ func (s *Set) compile() *Set {
 	s.index = newIndex(s.Rules)
 	s.classifier = newClassifier(s.Classes)
 	s.nameRules()
+	s.ignoresIP = s.Shedders.Worker == nil && !slices.ContainsFunc(s.Rules, func(r *Rule) bool { return r.readsIP() })
 	return s
+}
+
+// ReadsIP says whether anything about a request depends on Request.IP: a rule's key, or whom the worker shedder refuses. Doors
+// need not find out the address of a caller otherwise.
+func (s *Set) ReadsIP() bool { return !s.ignoresIP }
+
+// readsIP says whether an address is part of the rule's keys.
+func (r *Rule) readsIP() bool {
+	return slices.ContainsFunc(r.KeyBy, func(p KeyPart) bool { return p.Kind == KeyIP }) || r.Before != nil && r.Before.readsIP()
 }
 
 // nameRules makes the rules known by their ids.

@@ -88,3 +88,7 @@ func (t *Table) Now() int64 { return t.clock.Now() }
 
 // Wall returns the time of day, µs since the Unix epoch.
 func (t *Table) Wall() int64 { return t.clock.Wall() }
+
+// TickWall returns the time of day by the coarse clock, as decisions from memory
+// go by it, µs since the Unix epoch.
+func (t *Table) TickWall() int64 { return t.clock.TickWall() }
