@@ -42,11 +42,7 @@ func TestMain(m *testing.M) {
 	servers.Stop()
 
 	if code == 0 {
-		// The driver sleeps, a few seconds at most, before it asks for the cluster's slots again, closed or not.
-		const driver = "github.com/redis/rueidis."
-		if err := goleak.Find(
-			goleak.IgnoreAnyFunction(driver+"(*clusterClient)._refresh.func2"), goleak.IgnoreAnyFunction(driver+"(*call).DelayDo.func1"),
-		); err != nil {
+		if err := goleak.Find(redistest.DriverNaps()...); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 
 			code = 1

@@ -73,7 +73,7 @@ func floors() map[string]place {
 		"internal/rpc":                   {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},
 		"internal/store":                 {engine, []string{"internal/ledger", "internal/rate"}},
 		"internal/store/memory":          {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
-		"internal/store/redis":           {engine, []string{"internal/store", "internal/ledger", "internal/rate"}},
+		"internal/store/redis":           {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 		"internal/store/redis/redistest": {engine, nil}, // for tests alone
 		"internal/store/storetest":       {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 

@@ -18,6 +18,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
 // program is the package under test, run by transcripts as a command of its own.
@@ -26,7 +28,7 @@ type program struct{ *testing.M }
 // Run runs the tests, and fails when they leave a goroutine behind.
 func (p program) Run() int {
 	code := p.M.Run()
-	if err := goleak.Find(); err != nil && code == 0 {
+	if err := goleak.Find(redistest.DriverNaps()...); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 
 		return 1

@@ -13,11 +13,11 @@ import (
 func newKeys() *cobra.Command {
 	keys := &cobra.Command{
 		Use:   "keys",
-		Short: "Make the keys that coordinators sign with",
+		Short: "Make the keys that coordinators sign with, and look at those that are limited",
 		Args:  noArguments,
 		RunE:  run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() }),
 	}
-	keys.AddCommand(newKeysGenerate())
+	keys.AddCommand(newKeysGenerate(), newKeysShow())
 
 	return keys
 }

@@ -193,3 +193,16 @@ func (t *ruleTerms) calendar(now time.Time) ledger.Calendar {
 
 	return *c
 }
+
+// TermsOf returns what key, as rule.Compact gives it, is charged under at now by the rule id of set, as a Coordinator would
+// charge it; false if there is no such rule, or it blocks. For those who look at ledgers without asking for anything.
+func TermsOf(set *rule.Set, id, key string, now time.Time) (ledger.Terms, bool) {
+	e, err := newEdition(set, 0)
+	if err != nil {
+		return ledger.Terms{}, false
+	}
+
+	terms, code := e.terms(&ledger.KeyAsk{Rule: id, Key: key}, func() time.Time { return now })
+
+	return terms, code == ledger.KeyOK
+}

@@ -95,3 +95,25 @@ func (s *State) Unpack(t rate.Time) {
 		s.Window = rate.Window{Start: t.Micros, Used: t.Frac}
 	}
 }
+
+// Refilled returns the instant (µs) at which the tokens that are to be had now
+// were complete, so that the two say of a bucket what a count and the time of its
+// last refill would: of a full one when it filled, of a window when it began, of
+// one that is below empty now. 0 for a log and for slots, which do not refill.
+func (s *State) Refilled() int64 {
+	b := s.Terms.Bucket
+
+	switch {
+	case s.Terms.Algorithm.Windowed():
+		return s.Terms.span(s.Now).Start
+	case !s.Terms.bucket() || b.Burst == 0:
+		return 0
+	}
+
+	at := b.Add(s.TAT, s.Avail()-b.Burst) // the level had room for so many from then on
+	if at.Frac > 0 {
+		at.Micros++
+	}
+
+	return min(at.Micros, s.Now)
+}

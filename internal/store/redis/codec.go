@@ -98,8 +98,8 @@ func appendTerms(b []byte, t *ledger.Terms) []byte {
 	return b
 }
 
-// readTerms reads what appendTerms wrote, without its name, and returns the rest.
-func readTerms(b []byte) (t ledger.Terms, rest []byte) {
+// readTerms reads what appendTerms wrote, without its name.
+func readTerms(b []byte) (t ledger.Terms) {
 	next := func(n int) (v uint64) {
 		for i := n - 1; i >= 0; i-- {
 			v = v<<8 | uint64(b[i])
@@ -123,7 +123,7 @@ func readTerms(b []byte) (t ledger.Terms, rest []byte) {
 		t.Length = int64(next(7))
 	}
 
-	return t, b
+	return t
 }
 
 func appendSized(b []byte, v uint64, n int) []byte {
@@ -207,7 +207,7 @@ func readAnswer(b []byte, offered *ledger.Terms) (a ledger.Answer, err error) {
 			return a, errAnswer
 		}
 
-		a.Terms, _ = readTerms(b[4:])
+		a.Terms = readTerms(b[4:])
 	}
 
 	if burst != 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"strconv"
+	"strings"
 
 	"github.com/leaseway/leaseway/internal/store"
 )
@@ -97,6 +98,11 @@ func (n *names) marks() []string {
 	}
 
 	return marks
+}
+
+// slotOf returns the cluster's hash slot of a mark.
+func slotOf(mark, prefix string) int {
+	return int(crc16(strings.Trim(strings.TrimPrefix(mark, prefix), "{}")) % clusterSlots)
 }
 
 // The keys of the data as a whole share one slot. No group has a name of their length.

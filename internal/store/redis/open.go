@@ -126,13 +126,20 @@ func (s *Store) begin(ctx context.Context) error {
 }
 
 // now returns the store's time, µs.
-func (s *Store) now(ctx context.Context) (int64, error) {
-	if s.clock != nil {
-		return s.clock(), nil
+func (s *Store) now(ctx context.Context) (int64, error) { return timeOf(ctx, s.client, s.clock) }
+
+// timeOf returns what clock says, or Redis if it is nil, µs.
+func timeOf(ctx context.Context, client rueidis.Client, clock func() int64) (int64, error) {
+	if clock != nil {
+		return clock(), nil
 	}
 
-	parts, err := s.client.Do(ctx, s.client.B().Time().Build()).AsIntSlice()
-	if err != nil || len(parts) != 2 {
+	parts, err := client.Do(ctx, client.B().Time().Build()).AsIntSlice()
+	if err == nil && len(parts) != 2 {
+		err = errAnswer
+	}
+
+	if err != nil {
 		return 0, fmt.Errorf("TIME said %v: %w", parts, err)
 	}
 

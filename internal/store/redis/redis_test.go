@@ -20,12 +20,7 @@ func TestMain(m *testing.M) {
 	servers.Stop()
 
 	if code == 0 {
-		// The driver sleeps, a few seconds at most and whether it was closed or not, before it asks for the cluster's
-		// slots again, and before it closes connections to nodes that have left.
-		const driver = "github.com/redis/rueidis."
-		if err := goleak.Find(
-			goleak.IgnoreAnyFunction(driver+"(*clusterClient)._refresh.func2"), goleak.IgnoreAnyFunction(driver+"(*call).DelayDo.func1"),
-		); err != nil {
+		if err := goleak.Find(redistest.DriverNaps()...); err != nil {
 			_, _ = os.Stderr.WriteString(err.Error() + "\n")
 			code = 1
 		}

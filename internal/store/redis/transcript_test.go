@@ -1,9 +1,7 @@
 package redis
 
 import (
-	"bytes"
 	"encoding/binary"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,21 +65,21 @@ func (s *Store) applyTo(t *testing.T, l *ledger.State, now int64, op *store.Op) 
 		return a, err
 	}
 
-	held, err := s.client.Do(t.Context(), s.client.B().Get().Key(at.held).Build()).AsBytes()
+	held, err := s.client.Do(t.Context(), s.client.B().Get().Key(at.held).Build()).ToString()
 	if err == nil {
-		*l, err = readState(held)
+		*l, err = readHeld(held)
 
 		return a, err
 	}
 
-	rest, err := s.client.Do(t.Context(), s.client.B().Hget().Key(at.group).Field(at.name).Build()).AsBytes()
+	rest, err := s.client.Do(t.Context(), s.client.B().Hget().Key(at.group).Field(at.name).Build()).ToString()
 	*l = ledger.State{Terms: a.Terms, Now: now, TAT: rate.At(now)}
 
 	switch {
 	case rueidis.IsRedisNil(err): // it says nothing, so it is not kept
 		return a, nil
 	case err == nil:
-		l.TAT.Micros, l.TAT.Frac = readRest(rest)
+		*l, err = readRest(rest, a.Terms)
 	}
 
 	return a, err
@@ -111,48 +109,4 @@ func appendState(b []byte, s *ledger.State) []byte {
 	}
 
 	return b
-}
-
-// readState reads what 11_codec.lua writes of a bucket's ledger.
-func readState(b []byte) (s ledger.State, err error) {
-	s.Terms, b = readTerms(b[1+4:])
-	r := bytes.NewReader(b)
-
-	for _, n := range stateNumbers(&s) {
-		if err := binary.Read(r, binary.LittleEndian, n); err != nil {
-			return s, err
-		}
-	}
-
-	var counts [5]uint32
-	if err := binary.Read(r, binary.LittleEndian, &counts); err != nil {
-		return s, err
-	}
-
-	s.Leases = make([]ledger.Lease, counts[1])
-	if err = binary.Read(r, binary.LittleEndian, s.Leases); err == nil && r.Len() > 0 {
-		err = fmt.Errorf("%d bytes more than a bucket has", r.Len())
-	}
-
-	return s, err
-}
-
-// readRest returns when a bucket at rest is full.
-func readRest(b []byte) (micros, frac int64) {
-	number := func(n int) (v int64) {
-		for i := n - 1; i >= 0; i-- {
-			v = v<<8 | int64(b[i])
-		}
-
-		b = b[n:]
-
-		return v
-	}
-
-	number(4)
-
-	now, sizes := number(7), number(1)
-	micros = now + number(int(sizes>>4))
-
-	return micros, number(int(sizes & 15))
 }
