@@ -59,6 +59,6 @@ func exhausted() quota { return quota{limit: 1, window: time.Hour} }
 
 func contests() []contest {
 	return []contest{
-		hot(), manyKeys(), refusals(), middleware(), matching(), memory(), crowd(), grants(), storeCalls(),
+		hot(), manyKeys(), refusals(), middleware(), matching(), memory(), crowd(), grants(), grantsOverRedis(), storeCalls(),
 	}
 }

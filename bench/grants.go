@@ -52,6 +52,8 @@ func grants() contest {
 type granter struct {
 	acquire func(batch *ledger.Batch) (*ledger.Answers, error)
 	close   func()
+	// used is the processor time of all who work on it; nil for that of this process.
+	used func() (time.Duration, error)
 }
 
 func granting(name string, side side, open func() (granter, error)) entrant {
@@ -63,50 +65,94 @@ func granting(name string, side side, open func() (granter, error)) entrant {
 
 		defer g.close()
 
-		return g.measure(batchSizes()[column])
+		return g.measure(batchSizes()[column], newRenewals(grantKeys))
 	}}
 }
 
-// measure renews the leases of all keys, size at a time, over and over.
-func (g *granter) measure(size int) (sample, error) {
-	known := make([]ledger.Answer, grantKeys)
-	keys := make([]string, grantKeys)
-
-	for i := range keys {
-		keys[i] = fmt.Sprintf("user-%06d", i)
+// measure renews the leases of all keys, size at a time, over and over; that every key has one comes before.
+func (g *granter) measure(size int, r *renewals) (sample, error) {
+	if g.used == nil {
+		g.used = func() (time.Duration, error) { return processorTime(), nil }
 	}
 
-	batch := &ledger.Batch{Holder: 1, Asks: make([]ledger.KeyAsk, size), Reply: &ledger.Answers{}}
-	done, next := 0, 0
-	began := processorTime()
+	if err := r.all(g, size); err != nil {
+		return sample{}, err
+	}
+
+	began, err := g.used()
+	if err != nil {
+		return sample{}, err
+	}
+
+	done := 0
 
 	for end := time.Now().Add(grantTime); time.Now().Before(end); done += size {
-		batch.Seq++
-
-		for i := range batch.Asks {
-			a := &known[(next+i)%grantKeys]
-			batch.Asks[i] = ledger.KeyAsk{Rule: "r", Key: keys[(next+i)%grantKeys], Ask: ledger.Ask{
-				Holder: 1, Seq: batch.Seq, Lease: a.Lease, Spent: a.Granted, RaiseTo: a.Granted + grantSize,
-			}}
-		}
-
-		answers, err := g.acquire(batch)
-		if err != nil {
+		if err := r.renew(g, size); err != nil {
 			return sample{}, err
 		}
-
-		for i := range answers.Keys {
-			if k := &answers.Keys[i]; k.Code != ledger.KeyOK || k.Answer.Granted <= known[(next+i)%grantKeys].Granted {
-				return sample{}, fmt.Errorf("%s was granted nothing", batch.Asks[i].Key)
-			}
-
-			known[(next+i)%grantKeys] = answers.Keys[i].Answer
-		}
-
-		next += size
 	}
 
-	return sample{value: float64((processorTime() - began).Nanoseconds()) / float64(done)}, nil
+	ended, err := g.used()
+
+	return sample{value: float64((ended - began).Nanoseconds()) / float64(done)}, err
+}
+
+// renewals are leases that are reported as spent and raised again, in turn.
+type renewals struct {
+	keys  []string
+	known []ledger.Answer
+	batch ledger.Batch
+	next  int
+}
+
+func newRenewals(n int) *renewals {
+	r := &renewals{
+		keys: make([]string, n), known: make([]ledger.Answer, n), batch: ledger.Batch{Holder: 1, Reply: &ledger.Answers{}},
+	}
+	for i := range r.keys {
+		r.keys[i] = fmt.Sprintf("user-%06d", i)
+	}
+
+	return r
+}
+
+// asks fills the batch with the next asks, size of them.
+func (r *renewals) asks(size int) *ledger.Batch {
+	r.batch.Seq++
+	r.batch.Asks = r.batch.Asks[:0]
+
+	for i := range size {
+		at := (r.next + i) % len(r.keys)
+		a := &r.known[at]
+		r.batch.Asks = append(r.batch.Asks, ledger.KeyAsk{Rule: "r", Key: r.keys[at], Ask: ledger.Ask{
+			Holder: 1, Seq: r.batch.Seq, Lease: a.Lease, Spent: a.Granted, RaiseTo: a.Granted + grantSize,
+		}})
+	}
+
+	return &r.batch
+}
+
+// renew makes one call.
+func (r *renewals) renew(g *granter, size int) error {
+	batch := r.asks(size)
+
+	answers, err := g.acquire(batch)
+	if err != nil {
+		return err
+	}
+
+	for i := range answers.Keys {
+		k, known := &answers.Keys[i], &r.known[(r.next+i)%len(r.keys)]
+		if k.Code != ledger.KeyOK || k.Answer.Granted <= known.Granted {
+			return fmt.Errorf("%s was granted nothing", batch.Asks[i].Key)
+		}
+
+		*known = k.Answer
+	}
+
+	r.next += size
+
+	return nil
 }
 
 func storeGranter() (granter, error) {
@@ -115,7 +161,20 @@ func storeGranter() (granter, error) {
 		return granter{}, err
 	}
 
+	return overStore(s)
+}
+
+// grantTerms are those of the rule that the coordinators have.
+func grantTerms() (ledger.Terms, error) {
 	terms, err := termsOf(endless())
+	terms.TTL = time.Minute.Microseconds()
+
+	return terms, err
+}
+
+// overStore asks a store without a coordinator.
+func overStore(s store.Store) (granter, error) {
+	terms, err := grantTerms()
 	ctx := context.Background()
 	ops, results := make([]store.Op, 0), make([]store.Result, 0)
 
@@ -143,37 +202,54 @@ func storeGranter() (granter, error) {
 	}, close: func() { _ = s.Close(ctx) }}, err
 }
 
-func newCoordinator() (c *coordinator.Coordinator, closeStore func(), err error) {
+func newCoordinator(s store.Store) (*coordinator.Coordinator, error) {
 	set, err := rule.Parse("rules.yaml", []byte("rules: [{id: r, keyBy: user, limit: 1000000000, window: 1s, lease: {ttl: 1m}}]"))
 	if err != nil {
-		return nil, nil, err
-	}
-
-	s, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 
 	book := coordinator.NewBook(nil)
 	_, wrong := book.Apply(set)
-	c, err = coordinator.New(coordinator.Config{Store: s, Book: book})
+	c, err := coordinator.New(coordinator.Config{Store: s, Book: book})
 
-	return c, func() { _ = s.Close(context.Background()) }, errors.Join(wrong, err)
+	return c, errors.Join(wrong, err)
 }
 
 func coordinatorGranter() (granter, error) {
-	c, closeStore, err := newCoordinator()
+	s, err := memorystore.New(memorystore.Config{})
+	if err != nil {
+		return granter{}, err
+	}
+
+	return inProcess(s)
+}
+
+// inProcess calls a coordinator that is part of the caller's program.
+func inProcess(s store.Store) (granter, error) {
+	c, err := newCoordinator(s)
 	ctx := context.Background()
 
 	return granter{
-		acquire: func(batch *ledger.Batch) (*ledger.Answers, error) { return c.Acquire(ctx, batch) }, close: closeStore,
+		acquire: func(batch *ledger.Batch) (*ledger.Answers, error) { return c.Acquire(ctx, batch) },
+		close:   func() { _ = s.Close(ctx) },
 	}, err
 }
 
-// rpcGranter calls a coordinator behind gRPC on this machine.
 func rpcGranter(signed bool) func() (granter, error) {
 	return func() (granter, error) {
-		c, closeStore, err := newCoordinator()
+		s, err := memorystore.New(memorystore.Config{})
+		if err != nil {
+			return granter{}, err
+		}
+
+		return overRPC(signed)(s)
+	}
+}
+
+// overRPC calls a coordinator behind gRPC on this machine.
+func overRPC(signed bool) func(kept store.Store) (granter, error) {
+	return func(kept store.Store) (granter, error) {
+		c, err := newCoordinator(kept)
 		if err != nil {
 			return granter{}, err
 		}
@@ -218,7 +294,7 @@ func rpcGranter(signed bool) func() (granter, error) {
 				_ = holder.Close()
 				s.Stop(ctx)
 				serving.Wait()
-				closeStore()
+				_ = kept.Close(ctx)
 			},
 		}, err
 	}

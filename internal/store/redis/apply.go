@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -186,6 +187,18 @@ func opBytes(op *store.Op) (terms, ask string) {
 	bytes = appendAsk(bytes, &op.Ask)
 
 	return rueidis.BinaryString(bytes[:n]), rueidis.BinaryString(bytes[n:])
+}
+
+// Commands returns the commands that Apply would send for ops, each with its arguments: what Redis itself needs for
+// them, and what all else around it adds, is measured by these.
+func (s *Store) Commands(ops []store.Op) [][]string {
+	commands := make([][]string, len(ops))
+	for i := range ops {
+		command := s.command(&ops[i], "")
+		commands[i] = slices.Clone(command.Commands())
+	}
+
+	return commands
 }
 
 // sleep waits for d, and reports whether ctx lasted as long.
