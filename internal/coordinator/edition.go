@@ -254,7 +254,7 @@ func TermsOf(set *rule.Set, id, key string, now time.Time) (ledger.Terms, bool) 
 		return ledger.Terms{}, false
 	}
 
-	terms, code := e.terms(&ledger.KeyAsk{Rule: id, Key: key}, func() time.Time { return now })
+	terms, code := e.terms(&ledger.KeyAsk{Rule: id, Key: key}, func() time.Time { return now }, nil)
 
 	return terms, code == ledger.KeyOK
 }
