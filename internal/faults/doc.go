@@ -18,10 +18,11 @@
 //	store unreachable                 TestStoreUnreachable
 //	some coordinators unreachable     TestSomeCoordinatorsUnreachable
 //	coordinator slow                  TestCoordinatorSlow: latency, bandwidth, timeout, reset_peer, slow_close, stopped
-//	one slow node, many keys          TestStoreUnreachable
+//	one slow node, many keys          TestStoreUnreachable, TestRedisNodeSlow: latency, timeout, reset_peer
 //	start while it is down            TestServerStartsWithoutCoordinator
 //	the store loses its data          TestStoreLosesItsData
 //	a Redis master killed             TestRedisMasterKilled
+//	a Redis cluster operated          TestRedisOperated: flushed, paused, failed over, resharded
 //	memory stores of their own        TestHoldersRefuseToMixStores, TestStoreLosesItsData for the snapshot
 //	a bug in the limiter              TestBugInTheLimiter
 //	bad rule, rules that are gone     TestRulesGoBad

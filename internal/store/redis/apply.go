@@ -24,11 +24,14 @@ type call struct {
 }
 
 // Apply applies the ops, all nodes at once; see store.Store. Ops of a node that
-// does not answer in three quarters of ctx's time, or a second without one, get an error.
+// does not answer in half of ctx's time, or a second without one, get an error.
 func (s *Store) Apply(ctx context.Context, ops []store.Op, results []store.Result) {
 	ops = ops[:min(len(ops), len(results))]
 
 	c := &call{store: s, ops: ops, results: results}
+
+	s.closing.RLock() // what is under way ends before Close does
+	defer s.closing.RUnlock()
 
 	if err := s.usable(ctx); err != nil {
 		for i := range ops {
@@ -108,31 +111,30 @@ const (
 // send sends what is open, takes in what comes of it, and leaves open or moving
 // what was refused before anything was done.
 func (c *call) send(ctx context.Context) {
-	commands := make([]rueidis.Completed, len(c.open))
+	commands, slots := make([]rueidis.Completed, len(c.open)), make([]uint16, len(c.open))
 	now := c.store.told()
 
 	for k, i := range c.open {
-		commands[k] = c.store.command(&c.ops[i], now)
+		commands[k], slots[k] = c.store.command(&c.ops[i], now)
 	}
 
 	sent := c.open
 	c.open, c.moving = sent[:0], c.moving[:0] // what is written lies behind what is read
 
-	for k, response := range c.store.client.DoMulti(ctx, commands...) {
+	for k, reply := range c.store.exchange(ctx, commands, slots) {
 		i := sent[k]
 		result := &c.results[i]
 		*result = store.Result{}
 
-		bytes, err := response.AsBytes()
-		if err == nil {
-			result.Answer, result.Err = readAnswer(bytes, &c.ops[i].Terms)
+		if reply.err == nil {
+			result.Answer, result.Err = readAnswer(reply.bytes, &c.ops[i].Terms)
 
 			continue
 		}
 
-		c.fail(i, err)
+		c.fail(i, reply.err)
 
-		switch refusalOf(err) {
+		switch refusalOf(reply.err) {
 		case unknownFunction:
 			c.open = append(c.open, i)
 		case movingSlot:
@@ -170,13 +172,13 @@ func refusalOf(err error) refusal {
 	}
 }
 
-// command returns one op as Redis is told it. It keeps no part of the op.
-func (s *Store) command(op *store.Op, now string) rueidis.Completed {
+// command returns one op as Redis is told it, and its slot. It keeps no part of the op.
+func (s *Store) command(op *store.Op, now string) (command rueidis.Completed, slot uint16) {
 	at := s.names.place(op.Key)
 	terms, ask := opBytes(op)
 
 	return s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).
-		Arg(at.name, terms, ask, s.least, now).Build()
+		Arg(at.name, terms, ask, s.least, now).Build(), at.slot
 }
 
 // opBytes returns the terms and the ask of an op, as Lua reads them.

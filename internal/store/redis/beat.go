@@ -17,9 +17,14 @@ const maxHolders = 1 << 18
 // store.Store. A ttl of 0 says that they left. It also hears whose data this is,
 // says so again where Redis has lost it, and sees to it that what says so outlives the ledgers.
 func (s *Store) Beat(ctx context.Context, holders []uint64, ttl time.Duration) (live int64, err error) {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
+
 	if err := s.usable(ctx); err != nil {
 		return 0, err
 	}
+
+	s.look() //nolint:contextcheck // it may take longer than this call
 
 	if ttl < 0 {
 		return 0, fmt.Errorf("beat: the ttl of %v is negative", ttl)

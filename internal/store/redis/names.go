@@ -36,6 +36,7 @@ type names struct {
 type place struct {
 	group, held, mark string
 	name              string
+	slot              uint16 // of those that are used
 }
 
 func newNames(prefix string) names {
@@ -87,6 +88,7 @@ func (n *names) place(key store.Key) place {
 		held:  grouped + "." + base64.RawURLEncoding.EncodeToString(name),
 		mark:  mark,
 		name:  string(name),
+		slot:  uint16(slot),
 	}
 }
 

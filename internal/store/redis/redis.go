@@ -18,7 +18,8 @@
 // that need one key each (move.go). What may have been done is not: its result is an
 // error, and its sender may ask once more with the same seq, which the ledger
 // answers without counting twice. READONLY, OOM and the like are errors of the
-// op, never an answer.
+// op, never an answer. A node that does not answer costs its own ops only
+// (exchange.go), and is soon not asked but now and then (nodes.go).
 //
 // Redis may lose data: what a master did not replicate before it died, or all of
 // it. The first is bounded by what was granted in that time. The second shows:
@@ -39,6 +40,7 @@ import (
 	"math/bits"
 	"net"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +59,8 @@ const (
 	clockSlack = time.Minute
 	// idleTimeout is how long a call without a deadline may take.
 	idleTimeout = time.Second
+	// callPart is the part of a call's time in which nodes must answer.
+	callPart    = 0.5
 	defaultDial = time.Second
 	defaultDead = 2 * time.Second
 	// lookEvery is how often the driver asks which node has which slots, besides when one refuses or is gone.
@@ -111,6 +115,11 @@ type Store struct {
 	least   string // the shortest time to live of a key, ms
 	library *library
 	id      atomic.Uint64
+	began   time.Time
+	layout  atomic.Pointer[layout]
+	looking atomic.Bool    // somebody asks for the layout
+	work    sync.WaitGroup // what outlives a call
+	closing sync.RWMutex   // held by calls, and by Close while it says so
 	closed  atomic.Bool
 	counts  counts
 }
@@ -124,7 +133,9 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 
-	s := &Store{names: newNames(cfg.Prefix), clock: cfg.Clock, least: "1"}
+	s := &Store{names: newNames(cfg.Prefix), clock: cfg.Clock, least: "1", began: time.Now()}
+	s.layout.Store(alone())
+
 	if cfg.Clock != nil {
 		s.least = decimal(clockSlack.Milliseconds())
 	}
@@ -144,6 +155,8 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 
 		return nil, fmt.Errorf("redis store: %v cannot be used: %w", cfg.Addresses, err)
 	}
+
+	s.lookNow(ctx)
 
 	if cfg.Logger != nil {
 		s.warn(ctx, cfg.Logger)
@@ -217,8 +230,13 @@ func (s *Store) ID() uint64 { return s.id.Load() }
 
 // Close closes the connections. The data stays in Redis.
 func (s *Store) Close(context.Context) error {
-	if !s.closed.Swap(true) {
+	s.closing.Lock()
+	closed := s.closed.Swap(true)
+	s.closing.Unlock()
+
+	if !closed {
 		s.client.Close()
+		s.work.Wait()
 	}
 
 	return nil
@@ -231,5 +249,5 @@ func within(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, idleTimeout)
 	}
 
-	return context.WithTimeout(ctx, time.Until(deadline)*3/4)
+	return context.WithTimeout(ctx, time.Duration(float64(time.Until(deadline))*callPart))
 }
