@@ -196,7 +196,7 @@ func opBytes(op *store.Op) (terms, ask string) {
 func (s *Store) Commands(ops []store.Op) [][]string {
 	commands := make([][]string, len(ops))
 	for i := range ops {
-		command := s.command(&ops[i], "")
+		command, _ := s.command(&ops[i], "")
 		commands[i] = slices.Clone(command.Commands())
 	}
 

@@ -104,8 +104,15 @@ func (r *Reader) Ledger(ctx context.Context, key store.Key) (*Found, error) {
 	return f, err
 }
 
+// longestRest is the most bytes of a ledger at rest; all of one is longer.
+const longestRest = 64
+
 // atRest reads a ledger at rest, by the terms that its group has.
 func (r *Reader) atRest(ctx context.Context, at *place, rest string) (s ledger.State, err error) {
+	if len(rest) > longestRest { // since its slot moved
+		return readHeld(rest)
+	}
+
 	body, err := textOf(r.client.Do(ctx, r.client.B().Hget().Key(at.group).Field("t"+restRef(rest)).Build()))
 	if err != nil {
 		return s, err
