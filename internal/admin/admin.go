@@ -15,7 +15,10 @@ package admin
 import (
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/leaseway/leaseway/internal/rulestore"
 )
@@ -53,28 +56,51 @@ type Certificate struct {
 	Rules []string
 }
 
-// Role says how much somebody may do; each may do what those before it may.
-type Role uint8
+// Door is the admin API. It is safe for concurrent use.
+type Door struct {
+	config  Config
+	log     *slog.Logger
+	view    *view
+	strikes *strikes
 
-const (
-	// Nobody may do nothing.
-	Nobody Role = iota
-	// Viewer reads.
-	Viewer
-	// Operator changes rules, overrides and switches, and looks after budgets.
-	Operator
-	// Admin changes settings and tokens, too.
-	Admin
-)
-
-// String is the role as the API writes it.
-func (r Role) String() string {
-	if words := roleWords(); int(r) < len(words) {
-		return words[r]
-	}
-
-	return "unknown"
+	tokens, callers atomic.Pointer[tokenBook] // of the state last asked for
 }
 
-// roleWords are the words of the API, by role.
-func roleWords() []string { return []string{"nobody", "viewer", "operator", "admin"} }
+// New returns a Door. The error names what config lacks.
+func New(config Config) (*Door, error) {
+	switch {
+	case config.Store == nil:
+		return nil, errors.New("admin: Config.Store is missing (pass a rule store)")
+	case config.Latest == nil:
+		return nil, errors.New("admin: Config.Latest is missing (pass the state that the server follows)")
+	case config.Fleet == nil:
+		return nil, errors.New("admin: Config.Fleet is missing (pass what knows the running fleet)")
+	}
+
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+
+	return &Door{
+		config: config, log: config.Logger, strikes: newStrikes(),
+		view: &view{store: config.Store, latest: config.Latest},
+	}, nil
+}
+
+// Register adds the door's routes to api, below /admin and /v1/limits.
+func (d *Door) Register(api huma.API) {
+	d.registerRules(api)
+	d.registerHistory(api)
+	d.registerDocument(api)
+	d.registerOverrides(api)
+	d.registerStreams(api)
+	d.registerSettings(api)
+	d.registerSwitches(api)
+	d.registerTokens(api)
+	d.registerFleet(api)
+	d.registerBudgets(api)
+}

@@ -18,7 +18,7 @@ func (e *engine) sources() []source {
 	}
 
 	if e.feed != nil {
-		list = append(list, feedCounts(e.feed), overrideCounts(e.overrides))
+		list = append(list, feedCounts(e.feed))
 	}
 
 	if e.coordinator != nil {

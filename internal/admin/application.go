@@ -1,0 +1,193 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// application is a document on its way into the store.
+type application struct {
+	state  *rulestore.State
+	set    *rule.Set // as it was sent
+	in     *applyInput
+	who    *principal
+	change rulestore.Change
+	out    Applied
+	// enforced are the rules that would be enforced for every key at once.
+	enforced []string
+}
+
+func (d *Door) applyDocument(ctx context.Context, in *applyInput) (*appliedOutput, error) {
+	state, err := d.view.fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	set, doubts, err := rule.Review("document", in.RawBody)
+	if err != nil {
+		if errs, ok := errors.AsType[rule.Errors](err); ok {
+			return nil, unfitDocument(itemsOf(errs, "body", 0))
+		}
+
+		return nil, explain(err, false)
+	}
+
+	condition, err := conditionOf(state.Head.Rules, in.IfMatch, "")
+	if err != nil {
+		return nil, err
+	}
+
+	a := &application{state: state, set: set, in: in, who: caller(ctx)}
+	a.change = rulestore.Change{Action: "rules.apply", Reason: in.Reason, If: condition}
+	a.out = Applied{DryRun: in.DryRun, Places: []AppliedChange{}, Warnings: []Warning{}}
+
+	for _, doubt := range doubts {
+		a.out.Warnings = append(a.out.Warnings, Warning{Field: doubt.Field, Message: doubt.Message, Fix: doubt.Fix, Line: doubt.Line})
+	}
+
+	if err := errors.Join(a.rules(), a.settings()); err != nil {
+		return nil, explain(err, false)
+	}
+
+	if len(a.enforced) > 0 {
+		if problem := notEnforced(state, in.Force, in.Reason); problem != nil {
+			problem.Detail += ": " + a.enforced[0]
+
+			return nil, problem
+		}
+	}
+
+	if in.DryRun || len(a.change.Rules)+len(a.change.Settings) == 0 {
+		return &appliedOutput{ETag: etag(state.Head.Rules), CacheControl: noStore, Body: a.out}, fits(state, &a.change)
+	}
+
+	record, err := d.write(ctx, &a.change, condition != rulestore.Whatever)
+	if err != nil {
+		return nil, err
+	}
+
+	a.out.Version = record.Version
+
+	return &appliedOutput{ETag: etag(record.Version), CacheControl: noStore, Body: a.out}, nil
+}
+
+// rules finds out which rules the document changes.
+func (a *application) rules() error {
+	rows, err := rulestore.Canonical(unnumbered(a.set))
+	if err != nil {
+		return err
+	}
+
+	present, err := rulestore.Canonical(unnumbered(a.state.Set))
+	if err != nil {
+		return err
+	}
+
+	was := make(map[string]json.RawMessage, len(present))
+	for _, row := range present {
+		was[row.Name] = row.Document
+	}
+
+	for i, row := range rows {
+		before := was[row.Name]
+		delete(was, row.Name)
+
+		if bytes.Equal(before, row.Document) {
+			continue
+		}
+
+		changes := changesBetween(before, row.Document)
+		if err := a.put(a.set.Rules[i], rulestore.RulePlace(row.Name), before, changes); err != nil {
+			return err
+		}
+	}
+
+	if !a.in.Prune {
+		return nil
+	}
+
+	for _, row := range present { // in their order
+		if before, left := was[row.Name]; left && a.who.mayRule(row.Name) {
+			a.change.Rules = append(a.change.Rules, rulestore.RuleChange{ID: row.Name})
+			a.out.Places = append(a.out.Places, AppliedChange{
+				Place: rulestore.RulePlace(row.Name), What: "deleted", Changes: changesBetween(before, nil),
+			})
+		}
+	}
+
+	return nil
+}
+
+// put has a rule written.
+func (a *application) put(r *rule.Rule, place string, before json.RawMessage, changes []Change) error {
+	if !a.who.mayRule(r.ID) {
+		return refuse(http.StatusForbidden, "the document changes the rule %s, which is not yours", r.ID)
+	}
+
+	what := "changed"
+	if before == nil {
+		what = "created"
+	}
+
+	if enforcing(a.state.Set.Rule(r.ID), r, changes) {
+		a.enforced = append(a.enforced, r.ID)
+	}
+
+	a.change.Rules = append(a.change.Rules, rulestore.RuleChange{ID: r.ID, Rule: r})
+	a.out.Places = append(a.out.Places, AppliedChange{Place: place, What: what, Changes: changes})
+
+	return nil
+}
+
+// settings finds out which parts beside the rules the document changes. What is as by default it need not have.
+func (a *application) settings() error {
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(a.set.Marshal(), &parts); err != nil {
+		return err
+	}
+
+	for _, name := range rulestore.DocumentSettings() {
+		before, after := a.state.Settings[name], parts[name]
+
+		switch {
+		case after == nil && (!a.in.Prune || before == nil), equalJSON(before, after):
+			continue
+		case a.who.role < Admin || !a.who.whole():
+			return refuse(http.StatusForbidden, "the document changes %s, which takes the role admin for all rules: leave it out", name)
+		}
+
+		what := "changed"
+
+		switch {
+		case after == nil:
+			what = "deleted"
+		case before == nil:
+			what = "created"
+		}
+
+		a.change.Settings = append(a.change.Settings, rulestore.SettingChange{Name: name, Value: after})
+		a.out.Places = append(a.out.Places, AppliedChange{
+			Place: rulestore.SettingPlace(name), What: what, Changes: changesBetween(before, after),
+		})
+	}
+
+	return nil
+}
+
+// equalJSON says whether two texts are the same but for white space.
+func equalJSON(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+
+	if a == nil || b == nil || json.Compact(&x, a) != nil || json.Compact(&y, b) != nil {
+		return slices.Equal(a, b)
+	}
+
+	return bytes.Equal(x.Bytes(), y.Bytes())
+}

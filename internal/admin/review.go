@@ -1,0 +1,116 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// reviewer finds what a document does not show about a change.
+type reviewer struct {
+	fleet  Fleet
+	state  *rulestore.State
+	before *rule.Rule
+	after  *rule.Rule
+}
+
+// warnings are about the rules beside it, what is used now, and what begins anew.
+func (v *reviewer) warnings(ctx context.Context) []Warning {
+	return slices.Concat(v.overshadowed(), v.recounted(), v.tight(ctx))
+}
+
+// maxOvershadowed bounds how many rules a warning names.
+const maxOvershadowed = 5
+
+// overshadowed looks for rules that can do nothing beside others.
+func (v *reviewer) overshadowed() (list []Warning) {
+	for _, other := range v.state.Set.Rules {
+		if other.ID == v.after.ID || len(list) == maxOvershadowed {
+			continue
+		}
+
+		switch {
+		case other.Overshadows(v.after):
+			list = append(list, Warning{
+				Message: fmt.Sprintf("can do nothing: the rule %s refuses all that this one would refuse", other.ID),
+				Fix:     "lower the limit, narrow the scope of the other rule, or leave one of them out; overrides may change this",
+			})
+		case v.after.Overshadows(other):
+			list = append(list, Warning{
+				Message: fmt.Sprintf("leaves the rule %s nothing to do: this one refuses all that it would refuse", other.ID),
+				Fix:     "narrow the scope, or delete the other rule; overrides may change this",
+			})
+		}
+	}
+
+	return list
+}
+
+// recounted says what begins anew, which for a while is more than the limit.
+func (v *reviewer) recounted() (list []Warning) {
+	if v.before == nil || v.after.Block {
+		return nil
+	}
+
+	was, is := v.before, v.after
+	buckets := was.Algorithm.HasBurst() && is.Algorithm.HasBurst()
+
+	switch {
+	case was.Algorithm != is.Algorithm && !buckets:
+		list = append(list, Warning{Field: "algorithm", Message: "counting starts anew: another algorithm counts otherwise"})
+	case !buckets && (was.Window != is.Window || was.Calendar != is.Calendar):
+		list = append(list, Warning{Field: "window", Message: "counting starts anew: the windows begin and end at other times"})
+	}
+
+	if !slices.Equal(was.KeyBy, is.KeyBy) || was.Normalize != is.Normalize || was.IPv6Prefix != is.IPv6Prefix {
+		list = append(list, Warning{Field: "keyBy", Message: "counting starts anew: the budgets of other keys are whole"})
+	}
+
+	for i := range list {
+		list[i].Fix = "make it when little is in use, or write a rule of its own beside this one and delete this one later"
+	}
+
+	return list
+}
+
+// tight says that somebody uses more than the new limit already.
+func (v *reviewer) tight(ctx context.Context) []Warning {
+	if v.before == nil || v.after.Block || v.after.Burst >= v.before.Burst {
+		return nil
+	}
+
+	used, known, err := v.fleet.Used(ctx, v.after.ID)
+	if err != nil || !known || used <= v.after.Burst {
+		return nil
+	}
+
+	return []Warning{{
+		Field:   "limit",
+		Message: fmt.Sprintf("a key uses %d tokens now, above the new capacity of %d: it will be refused at once", used, v.after.Burst),
+		Fix:     "write an override for it first, or roll the change out with rollout",
+	}}
+}
+
+// dropped says which settings of a rule a shorter document takes away.
+func dropped(changes []Change) []Warning {
+	var names []string
+
+	for _, c := range changes {
+		if c.After == nil && c.Field != "before" {
+			names = append(names, c.Field)
+		}
+	}
+
+	if len(names) == 0 {
+		return nil
+	}
+
+	return []Warning{{
+		Message: "takes away what the rule had beside: " + strings.Join(names, ", "),
+		Fix:     "PUT writes the whole rule: send these, too, unless they are to go",
+	}}
+}

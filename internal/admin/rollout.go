@@ -1,0 +1,146 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// enforcing says whether more may be refused after a change than before it, at once and for every key.
+func enforcing(before, after *rule.Rule, changes []Change) bool {
+	refuses := after.Mode == rule.Enforce || after.Before != nil && after.Before.Mode == rule.Enforce
+	if !refuses || len(changes) == 0 {
+		return false
+	}
+
+	// What a rollout holds back, or goes on with, are the fields that two versions may have apart.
+	held := []string{
+		"description", "rollout", "before",
+		"limit", "window", "timeZone", "burst", "block", "mode", "lease", "slack", "onUnavailable", "fallback",
+	}
+	if after.Withheld > 0 && (before == nil || within(changes, held)) {
+		return false
+	}
+
+	// Only words, or a rollout that goes on to its end.
+	going := []string{"description", "rollout", "before"}
+	if before != nil && before.Mode == after.Mode {
+		return !within(changes, going)
+	}
+
+	return true
+}
+
+// within says whether nothing but these fields changes.
+func within(changes []Change, fields []string) bool {
+	return !slices.ContainsFunc(changes, func(c Change) bool { return !slices.Contains(fields, c.Field) })
+}
+
+// keepBefore writes into the document of a rule that is rolled out what the keys keep that the rollout has not reached, where
+// its owner did not.
+func keepBefore(before, after *rule.Rule, body []byte) ([]byte, error) {
+	old := before
+	if before.Withheld > 0 {
+		old = before.Before
+	}
+
+	if old == nil || after.Before != nil || after.Withheld == 0 {
+		return body, nil
+	}
+
+	kept, err := keptOf(old, after)
+	if err != nil {
+		return nil, err
+	}
+
+	if len(kept) == 0 {
+		return body, nil
+	}
+
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return nil, err
+	}
+
+	end := bytes.LastIndexByte(body, '}')
+
+	return slices.Concat(body[:end], []byte(`,"before":`), text, body[end:]), nil
+}
+
+// keptOf is what differs in old from after, of all that two versions of a rule may have apart.
+func keptOf(old, after *rule.Rule) (map[string]any, error) {
+	kept := map[string]any{}
+
+	if old.Mode != after.Mode {
+		kept["mode"] = old.Mode.String()
+	}
+
+	if old.OnUnavailable != after.OnUnavailable {
+		kept["onUnavailable"] = old.OnUnavailable.String()
+	}
+
+	if old.Slack != after.Slack {
+		kept["slack"] = old.Slack
+	}
+
+	if old.LeaseTTL != after.LeaseTTL {
+		kept["lease"] = map[string]string{"ttl": fmt.Sprintf("%dms", old.LeaseTTL.Milliseconds())}
+	}
+
+	if old.Block == after.Block && old.Limit == after.Limit && old.Burst == after.Burst && old.Window == after.Window &&
+		old.Calendar == after.Calendar {
+		return kept, nil
+	}
+
+	if old.Block {
+		kept["block"] = true
+
+		return kept, nil
+	}
+
+	kept["limit"] = old.Limit
+	if after.Algorithm.HasBurst() {
+		kept["burst"] = old.Burst
+	}
+
+	doc, err := documentOf(old)
+	if err != nil {
+		return nil, err
+	}
+
+	fields := fieldsOf(doc)
+	for _, name := range []string{"window", "timeZone", "fallback"} { // as they are written
+		if text, has := fields[name]; has {
+			kept[name] = text
+		}
+	}
+
+	return kept, nil
+}
+
+// percent is a percentage as the document has it: from 0 to 100, with two decimals at most.
+func percent(number float64) (json.Number, bool) {
+	text := strconv.FormatFloat(number, 'f', -1, 64)
+	_, decimals, _ := strings.Cut(text, ".")
+
+	return json.Number(text), number >= 0 && number <= 100 && len(decimals) <= 2
+}
+
+// notEnforced refuses an enforcing change where the setting requireRollout asks for a rollout.
+func notEnforced(state *rulestore.State, force bool, reason string) *Problem {
+	var required bool
+	if json.Unmarshal(state.Settings[requireRollout], &required) != nil || !required || force && reason != "" {
+		return nil
+	}
+
+	return refuse(http.StatusConflict, "the setting requireRollout is on, and this would be enforced for every key at once: "+
+		"write rollout below 100 and raise it later, or mode: shadow first; or send force=true&reason=WHY").
+		at("body.rollout", "enforced for every key at once", "write a rollout below 100")
+}

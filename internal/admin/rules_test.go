@@ -1,0 +1,324 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/leaseway/leaseway/internal/rulestore"
+)
+
+const (
+	searchRule = `{"limit": 100, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search"}`
+	searchPath = "/admin/rules/search"
+)
+
+func TestARuleIsWrittenReadAndDeleted(t *testing.T) {
+	r := newRig(t)
+
+	first := r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK, `"version":1`, `"field":"limit","after":100`)
+	if first.header.Get("ETag") != `"1"` {
+		t.Errorf("ETag %q", first.header.Get("ETag"))
+	}
+
+	view := read[RuleView](r.send(http.MethodGet, searchPath, "").want(http.StatusOK))
+	if want := `{"id":"search","scope":{"paths":["/v1/search"]},"keyBy":["apikey"],"limit":100,"window":"1m"}`; string(view.Rule.RawMessage) != want {
+		t.Errorf("got %s, want %s", view.Rule.RawMessage, want)
+	}
+
+	// What is read can be written back, and changes nothing.
+	again := read[Written](r.send(http.MethodPut, searchPath, string(view.Rule.RawMessage)).want(http.StatusOK))
+	if len(again.Changes) != 0 || len(again.Warnings) != 0 {
+		t.Errorf("got %+v", again)
+	}
+
+	r.send(http.MethodDelete, searchPath+"?reason=no+longer+used", "").want(http.StatusOK, `"field":"limit","before":100`)
+	r.send(http.MethodGet, searchPath, "").want(http.StatusNotFound)
+	r.send(http.MethodDelete, searchPath, "").want(http.StatusNotFound)
+}
+
+func TestRulesAreListedInPages(t *testing.T) {
+	r := newRig(t)
+	for _, id := range []string{"a", "b", "team-1", "team-2", "team-3"} {
+		r.send(http.MethodPut, "/admin/rules/"+id, searchRule).want(http.StatusOK)
+	}
+
+	type list struct {
+		Version uint64
+		Total   int
+		Rules   []RuleView
+		Next    string
+	}
+
+	var ids []string
+
+	for after, pages := "", 0; ; {
+		page := read[list](r.send(http.MethodGet, "/admin/rules?limit=2&after="+after, "").want(http.StatusOK))
+		for _, one := range page.Rules {
+			ids = append(ids, one.ID)
+		}
+
+		pages++
+		if page.Total != 5 || page.Version != 5 || pages > 3 {
+			t.Fatalf("page %d: %+v", pages, page)
+		}
+
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+
+	if got := strings.Join(ids, " "); got != "a b team-1 team-2 team-3" {
+		t.Errorf("got %s", got)
+	}
+
+	if page := read[list](r.send(http.MethodGet, "/admin/rules?prefix=team-", "")); page.Total != 3 || page.Rules[0].ID != "team-1" {
+		t.Errorf("got %+v", page)
+	}
+}
+
+func TestABadRuleIsRefusedWithItsField(t *testing.T) {
+	r := newRig(t)
+
+	for _, row := range []struct{ body, location, fix string }{
+		{`{"limit": 100, "keyBy": "apikey"}`, `"body`, "window"},
+		{`{"limit": 0, "windowSec": 60}`, `"body.limit"`, "block: true"},
+		{`{"limit": 1, "windowSec": 60, "burst": -1}`, `"body.burst"`, ""},
+		{`{"limit": 1, "windowSec": 60, "limt": 5}`, `"body.limt"`, "limit"},
+		{`{"limit": 1, "window": "fortnight"}`, `"body.window"`, ""},
+		{`{"id": "other", "limit": 1, "windowSec": 60}`, `"body.id"`, "leave it out"},
+		{`{"limit": 1, "windowSec": 60`, `"body"`, "JSON object"},
+		{`[1]`, `"body"`, "JSON object"},
+		{`{"limit": 1, "windowSec": 60, "limit": 2}`, `"body.limit"`, ""},
+	} {
+		r.send(http.MethodPut, searchPath, row.body).want(http.StatusUnprocessableEntity, `"location":`+row.location, row.fix)
+	}
+
+	// The place is that of the text that was sent.
+	r.send(http.MethodPut, searchPath, "{\n  \"limit\": 1,\n  \"windowSec\": 0}").want(http.StatusUnprocessableEntity, `"line":3`, `"column":16`)
+
+	// All that is wrong comes at once, and nothing was written.
+	r.send(http.MethodPut, searchPath, `{"limit": -1, "windowSec": 0}`).want(http.StatusUnprocessableEntity, "body.limit", "body.windowSec")
+	r.send(http.MethodGet, "/admin/rules", "").want(http.StatusOK, `"version":0`, `"rules":[]`)
+}
+
+func TestConditionsGuardAgainstLostUpdates(t *testing.T) {
+	r := newRig(t)
+	put := func(status int, headers ...string) {
+		t.Helper()
+		r.send(http.MethodPut, searchPath, searchRule, headers...).want(status)
+	}
+
+	put(http.StatusPreconditionFailed, "If-Match", `"1"`)
+	put(http.StatusOK, "If-None-Match", "*") // 1
+	put(http.StatusPreconditionFailed, "If-None-Match", "*")
+	put(http.StatusOK, "If-Match", `"1"`) // 2
+	put(http.StatusPreconditionFailed, "If-Match", `"1"`)
+	put(http.StatusPreconditionFailed, "If-Match", `"9"`)
+	put(http.StatusOK, "If-Match", `"7", "2"`) // 3
+	put(http.StatusOK, "If-Match", `*`)        // 4
+	put(http.StatusBadRequest, "If-Match", `4`)
+	put(http.StatusBadRequest, "If-None-Match", `"4"`)
+	r.send(http.MethodDelete, searchPath, "", "If-Match", `"3"`).want(http.StatusPreconditionFailed)
+	r.send(http.MethodPatch, searchPath, `{"mode": "shadow"}`, "If-Match", `"3"`).want(http.StatusPreconditionFailed)
+	r.send(http.MethodDelete, searchPath, "", "If-Match", `"4"`).want(http.StatusOK)
+}
+
+// A try says what would happen and does nothing, also where it would be refused.
+func TestADryRunWritesNothing(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+
+	r.send(http.MethodPut, searchPath+"?dryRun=true", `{"limit": 50, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search"}`).
+		want(http.StatusOK, `"dryRun":true`, `{"field":"limit","before":100,"after":50}`)
+	r.send(http.MethodPut, searchPath+"?dryRun=true", `{"limit": 0}`).want(http.StatusUnprocessableEntity)
+	r.send(http.MethodPut, searchPath+"?dryRun=true", searchRule, "If-Match", `"9"`).want(http.StatusPreconditionFailed)
+	r.send(http.MethodDelete, searchPath+"?dryRun=true", "").want(http.StatusOK)
+	r.send(http.MethodPatch, searchPath+"?dryRun=true", `{"mode": "off"}`).want(http.StatusOK, `"after":"off"`)
+	r.send(http.MethodPut, "/admin/document?dryRun=true&prune=true", `{"rules": []}`).want(http.StatusOK, `"what":"deleted"`)
+	r.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"version":1`, `"limit":100`)
+	r.send(http.MethodGet, "/admin/audit", "").want(http.StatusOK, `"seq":1`).lacks(`"seq":2`)
+}
+
+func TestWarningsSayWhatMayNotBeMeant(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, "/admin/rules/all", `{"limit": 10, "windowSec": 60, "keyBy": "user", "scope": "/v1/**"}`).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/rules/w", `{"limit": 100, "windowSec": 60, "keyBy": "ip", "algorithm": "fixed_window", "description": "d"}`).
+		want(http.StatusOK)
+
+	for _, row := range []struct{ id, body, text string }{
+		{"narrow", `{"limit": 20, "windowSec": 60, "keyBy": "user", "scope": "/v1/a"}`, "can do nothing: the rule all refuses"},
+		{"low", `{"limit": 1, "windowSec": 60, "keyBy": "user"}`, "leaves the rule all nothing to do"},
+		{"shared", `{"limit": 1, "windowSec": 60}`, "share one budget"},
+		{"w", `{"limit": 100, "windowSec": 3600, "keyBy": "ip", "algorithm": "fixed_window"}`, "counting starts anew"},
+		{"w", `{"limit": 100, "windowSec": 60, "keyBy": "user", "algorithm": "fixed_window"}`, "counting starts anew"},
+		{"w", `{"limit": 100, "windowSec": 60, "keyBy": "ip"}`, "counting starts anew"},
+		{"w", `{"limit": 100, "windowSec": 60, "keyBy": "ip", "algorithm": "fixed_window"}`, "takes away what the rule had beside: description"},
+	} {
+		r.send(http.MethodPut, "/admin/rules/"+row.id+"?dryRun=true", row.body).want(http.StatusOK, row.text)
+	}
+
+	r.fleet.used = 80
+	body := `{"limit": 50, "windowSec": 60, "keyBy": "ip", "algorithm": "fixed_window", "description": "d"}`
+	r.send(http.MethodPut, "/admin/rules/w?dryRun=true", body).want(http.StatusOK, "a key uses 80 tokens now")
+	r.fleet.used = 40
+	r.send(http.MethodPut, "/admin/rules/w?dryRun=true", body).want(http.StatusOK, `"warnings":[]`)
+}
+
+func TestEnforcingChangesNeedARolloutWhereThatIsSet(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/settings/requireRollout", "true").want(http.StatusOK)
+
+	lower := `{"limit": 50, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search"}`
+	r.send(http.MethodPut, searchPath, lower).want(http.StatusConflict, "requireRollout", "force=true&reason")
+	r.send(http.MethodPut, searchPath+"?force=true", lower).want(http.StatusConflict) // without a reason
+	r.send(http.MethodPut, searchPath+"?dryRun=true", lower).want(http.StatusConflict)
+	r.send(http.MethodPut, "/admin/document", `{"rules": [{"id": "search", "limit": 1, "windowSec": 60}]}`).want(http.StatusConflict, "search")
+	r.send(http.MethodPut, "/admin/rules/new", searchRule).want(http.StatusConflict)
+
+	// What holds back nothing of a change of scope is no rollout of it.
+	r.send(http.MethodPut, searchPath, `{"limit": 50, "windowSec": 60, "keyBy": "apikey", "rollout": 1}`).want(http.StatusConflict)
+
+	// Shadow first, or some keys first; words and deletions are free.
+	r.send(http.MethodPut, "/admin/rules/new", `{"limit": 50, "windowSec": 60, "mode": "shadow", "keyBy": "user"}`).want(http.StatusOK)
+	r.send(http.MethodPatch, "/admin/rules/new", `{"mode": "enforce"}`).want(http.StatusConflict)
+	r.send(http.MethodPatch, "/admin/rules/new", `{"mode": "enforce", "rollout": 5}`).want(http.StatusOK)
+	r.send(http.MethodPatch, "/admin/rules/new", `{"rollout": 100}`).want(http.StatusOK)
+	r.send(http.MethodPut, searchPath, `{"limit": 50, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search", "rollout": 10}`).want(http.StatusOK)
+	r.send(http.MethodPatch, searchPath, `{"rollout": 100}`).want(http.StatusOK)
+	r.send(http.MethodPut, searchPath+"?force=true&reason=attack", `{"limit": 5, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search"}`).
+		want(http.StatusOK)
+	r.send(http.MethodDelete, searchPath, "").want(http.StatusOK)
+}
+
+// A new version for some keys leaves the others what they had.
+func TestARolloutKeepsWhatTheOtherKeysHad(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+	r.send(http.MethodPut, searchPath, `{"limit": 50, "windowSec": 60, "burst": 70, "keyBy": "apikey", "scope": "/v1/search", "rollout": 10}`).
+		want(http.StatusOK, `"before":{"limit":100}`)
+
+	// Another one in between keeps the first, which nobody undid.
+	r.send(http.MethodPut, searchPath, `{"limit": 20, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search", "rollout": 20, "mode": "shadow"}`).
+		want(http.StatusOK, `"before":{"limit":100,"mode":"enforce"}`)
+	r.send(http.MethodPatch, searchPath, `{"mode": "enforce"}`).want(http.StatusOK, `"before":{"limit":100}`)
+	r.send(http.MethodPatch, searchPath, `{"mode": "shadow"}`).want(http.StatusOK, `"before":{"limit":100,"mode":"enforce"}`)
+	r.send(http.MethodPatch, searchPath, `{"mode": "enforce", "rollout": 33.25}`).want(http.StatusOK, `"rollout":33.25`)
+	r.send(http.MethodPatch, searchPath, `{"rollout": 100}`).want(http.StatusOK, `"limit":20`)
+	r.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"limit":20`).lacks("before", "rollout")
+}
+
+func TestPatchRefusesWhatMeansNothing(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+
+	for _, body := range []string{
+		`{}`, `{"mode": "on"}`, `{"rollout": 101}`, `{"rollout": 1.234}`, `{"limit": 5}`, `{"plan": {"steps": [], "everySec": 60}}`,
+		`{"plan": {"steps": [10, 5], "everySec": 60}}`, `{"plan": {"steps": [10, 100], "everySec": 0}}`,
+		`{"plan": {"steps": [10, 100], "everySec": 60}, "rollout": 5}`, `{"plan": {"steps": [10, 100], "everySec": 60, "then": 1}}`,
+	} {
+		r.send(http.MethodPatch, searchPath, body).want(http.StatusUnprocessableEntity)
+	}
+
+	r.send(http.MethodPatch, "/admin/rules/none", `{"mode": "off"}`).want(http.StatusNotFound)
+}
+
+func TestAPlanIsKeptShownAndEnded(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+	r.send(http.MethodPatch, searchPath, `{"plan": {"steps": [1, 10, 100], "everySec": 600}}`).want(http.StatusOK, `"rollout":1`)
+
+	plan := read[RuleView](r.send(http.MethodGet, searchPath, "")).Plan
+	if plan == nil || plan.State != PlanRunning || plan.Every != 600 || plan.MaxRefused != 5 || !plan.Since.Equal(start) || plan.Author != "loopback" {
+		t.Fatalf("got %+v", plan)
+	}
+
+	// Whoever sets the rollout by hand goes on by hand.
+	r.send(http.MethodPatch, searchPath, `{"rollout": 50}`).want(http.StatusOK)
+	r.send(http.MethodGet, searchPath, "").lacks("plan")
+	r.send(http.MethodPatch, searchPath, `{"plan": {"steps": [60, 100], "everySec": 600, "maxRefused": 0}}`).want(http.StatusOK)
+	r.send(http.MethodPatch, searchPath, `{"endPlan": true}`).want(http.StatusOK)
+	r.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"rollout":60`).lacks("plan")
+
+	// It does not go on after its rule was undone or deleted.
+	for _, undo := range []func() got{
+		func() got { return r.send(http.MethodPost, searchPath+"/rollback", `{"version": 1}`) },
+		func() got { return r.send(http.MethodDelete, searchPath, "") },
+	} {
+		r.send(http.MethodPatch, searchPath, `{"plan": {"steps": [70, 100], "everySec": 600}}`).want(http.StatusOK)
+		undo().want(http.StatusOK)
+
+		state, err := r.store.Load(t.Context())
+		if err != nil || state.Settings[PlanSetting("search")] != nil {
+			t.Errorf("%v: the plan goes on: %s", err, state.Settings[PlanSetting("search")])
+		}
+	}
+}
+
+func TestAReadOnlySourceSaysWhereItsRulesAre(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+
+	locked := newRig(t)
+	locked.over(&readOnly{r.store})
+	locked.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"limit":100`)
+
+	for _, row := range [][3]string{
+		{http.MethodPut, searchPath, searchRule},
+		{http.MethodDelete, searchPath, ""},
+		{http.MethodPatch, searchPath, `{"mode": "off"}`},
+		{http.MethodPut, "/admin/document?prune=true", `{"rules": []}`},
+		{http.MethodPut, "/admin/switches/all", `{"reason": "r"}`},
+		{http.MethodPut, searchPath + "/overrides", `{"key": "acme", "limit": 5}`},
+	} {
+		locked.send(row[0], row[1], row[2]).want(http.StatusConflict, "/etc/rules.yaml", "change the file")
+	}
+}
+
+// readOnly is a store of rules that are written elsewhere.
+type readOnly struct{ rulestore.Store }
+
+func (readOnly) Write(context.Context, *rulestore.Change) (*rulestore.Record, error) {
+	return nil, &rulestore.Error{
+		Code: rulestore.ReadOnly, Place: "/etc/rules.yaml", Message: "the rules come from this file", Fix: "change the file",
+	}
+}
+
+func TestWithoutTheStoreRulesAreReadAndNotWritten(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+
+	away := &sometimes{Store: r.store}
+	state, err := r.store.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	other := newRig(t)
+	other.over(away, func(c *Config) { c.Latest = func() *rulestore.State { return state } })
+	away.down.Store(true)
+
+	other.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"limit":100`)
+	other.send(http.MethodGet, "/admin/document", "").want(http.StatusOK)
+
+	g := other.send(http.MethodPut, searchPath, searchRule).want(http.StatusServiceUnavailable, "the rule store does not answer")
+	if g.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+
+	// A server that never saw the store does not know who may call.
+	blind := newRig(t)
+	blind.over(away)
+	blind.send(http.MethodGet, searchPath, "").want(http.StatusServiceUnavailable)
+}
+
+func TestBodiesAreBounded(t *testing.T) {
+	r := newRig(t)
+	long := `{"description": "` + strings.Repeat("x", maxBody) + `", "limit": 1, "windowSec": 60}`
+	r.send(http.MethodPut, searchPath, long).want(http.StatusRequestEntityTooLarge)
+	r.send(http.MethodPost, "/admin/tokens", `{"name": "`+strings.Repeat("x", maxBody)+`", "role": "admin"}`).want(http.StatusRequestEntityTooLarge)
+	r.send(http.MethodPut, searchPath+"?reason="+strings.Repeat("x", 1001), searchRule).want(http.StatusUnprocessableEntity)
+	r.send(http.MethodPut, searchPath+"?resaon=typo", searchRule).want(http.StatusUnprocessableEntity, "resaon")
+}
