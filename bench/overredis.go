@@ -186,17 +186,6 @@ func rawCalls(column int) (sample, error) {
 	return sample{value: float64((ended - began).Nanoseconds()) / float64(rawPasses*redisKeys)}, r.all(&g, size)
 }
 
-// all renews each lease once.
-func (r *renewals) all(g *granter, size int) error {
-	for range len(r.keys) / size {
-		if err := r.renew(g, size); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
 // written returns the next rawPasses renewals of all leases as Redis is sent them, one text for each call.
 func (r *renewals) written(s *redisstore.Store, size int) (calls []string, err error) {
 	terms, err := grantTerms()
