@@ -6,26 +6,29 @@ import (
 	"slices"
 	"time"
 
-	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
 	"github.com/leaseway/leaseway/internal/ledger"
 )
 
 // believe checks that an answer is signed, and is to this very batch, and reads it.
-func (c *Client) believe(batch *ledger.Batch, resp *leasewayv1.AcquireResponse) (*ledger.Answers, *refusal) {
-	msg := &leasewayv1.Answer{}
-	if refusal := c.trust.open(answerContext, resp.GetEnvelope(), msg); refusal != nil {
+func (c *Client) believe(batch *ledger.Batch, r *reply) (*ledger.Answers, *refusal) {
+	if !r.present {
+		return nil, &refusal{CauseMalformed, errors.New("the envelope is missing")}
+	}
+
+	if refusal := c.trust.verify(r.under(answerContext), r.envelope); refusal != nil {
 		return nil, refusal
 	}
 
-	switch {
-	case msg.GetHolder() != batch.Holder:
-		return nil, &refusal{CauseForeign, errors.New("it is for another holder")}
-	case msg.GetSeq() != batch.Seq:
-		return nil, &refusal{CauseForeign, fmt.Errorf("it is to call %d, and this was call %d", msg.GetSeq(), batch.Seq)}
-	}
+	answers, odd, err := r.read(r.body, batch)
 
-	answers, odd, err := decodeAnswers(batch, msg)
-	if err != nil {
+	switch {
+	case errors.Is(err, errWire):
+		return nil, &refusal{CauseMalformed, err}
+	case r.holder != batch.Holder:
+		return nil, &refusal{CauseForeign, errors.New("it is for another holder")}
+	case r.seq != batch.Seq:
+		return nil, &refusal{CauseForeign, fmt.Errorf("it is to call %d, and this was call %d", r.seq, batch.Seq)}
+	case err != nil:
 		return nil, &refusal{CauseMalformed, err}
 	}
 

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
 	"github.com/leaseway/leaseway/internal/ledger"
 )
 
@@ -218,7 +217,7 @@ func (c *Client) Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answ
 			continue
 		}
 
-		answers, err := c.ask(ctx, call{c.replicas[at], probe, false, &wire.req, batch})
+		answers, err := c.ask(ctx, call{c.replicas[at], probe, false, wire, batch})
 
 		switch {
 		case err == nil:
@@ -243,30 +242,12 @@ func (c *Client) Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answ
 	return nil, last
 }
 
-// encode turns a batch into its wire form, unless it is one that servers refuse.
-func (c *Client) encode(batch *ledger.Batch) (*batchWire, error) {
-	size := 0
-	for i := range batch.Asks {
-		size += len(batch.Asks[i].Key) + (len(batch.Asks[i].Ask.Takes)+len(batch.Asks[i].Ask.Needs))*maxNumberBytes + maxAskBytes
-	}
-
-	if len(batch.Asks) > MaxAsks || size > MaxBatchBytes {
-		return nil, fmt.Errorf("rpc: the batch has %d asks in about %d bytes (send at most %d in %d bytes)",
-			len(batch.Asks), size, MaxAsks, MaxBatchBytes)
-	}
-
-	w, _ := c.wires.Get().(*batchWire)
-	w.encode(batch)
-
-	return w, nil
-}
-
 // call is one try of a batch at one replica.
 type call struct {
 	replica *replica
 	probe   bool
 	survey  bool // whatever store it has
-	req     *leasewayv1.AcquireRequest
+	wire    *batchWire
 	batch   *ledger.Batch
 }
 
@@ -276,14 +257,13 @@ func (c *Client) ask(ctx context.Context, call call) (*ledger.Answers, error) {
 	newest := c.newest.Load()
 	sent := c.now()
 
-	resp, err := r.acquire(ctx, call.req)
-	if err != nil {
+	if err := r.acquire(ctx, call.wire); err != nil {
 		c.failed(call, err)
 
 		return nil, err
 	}
 
-	answers, refusal := c.believe(call.batch, resp)
+	answers, refusal := c.believe(call.batch, &call.wire.reply)
 	if refusal == nil {
 		refusal = check(answers, max(newest, call.batch.Version), c.now()-sent)
 	}

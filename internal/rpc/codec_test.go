@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"math"
 	"reflect"
 	"strings"
@@ -14,18 +15,35 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
-// wire sends a message through its wire form.
-func wire[M proto.Message](t interface{ Fatal(...any) }, msg, into M) M {
-	b, err := proto.Marshal(msg)
-	if err == nil {
-		err = proto.Unmarshal(b, into)
-	}
+// fatal is a test, or one case of a property.
+type fatal interface{ Fatal(args ...any) }
 
+// inWire returns a generated message in its wire form.
+func inWire(t fatal, msg proto.Message) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(msg)
 	if err != nil {
 		t.Fatal(err)
 	}
 
+	return b
+}
+
+// generated reads a message by the generated code, and checks that this would have written the same bytes.
+func generated[M proto.Message](t fatal, b []byte, into M) M {
+	if err := proto.Unmarshal(b, into); err != nil {
+		t.Fatal(err)
+	}
+
+	if !bytes.Equal(inWire(t, into), b) {
+		t.Fatal("not the bytes of the generated code", b)
+	}
+
 	return into
+}
+
+// readAnswers reads a generated message as a holder does.
+func readAnswers(t fatal, batch *ledger.Batch, msg *leasewayv1.Answer) (*ledger.Answers, int, error) {
+	return new(answersReader).read(inWire(t, msg), batch)
 }
 
 func genBatch(t *rapid.T) *ledger.Batch {
@@ -42,6 +60,8 @@ func genBatch(t *rapid.T) *ledger.Batch {
 			Spent: number.Draw(t, "spent"), Lag: number.Draw(t, "lag"), Debt: number.Draw(t, "debt"),
 			DebtAcked: number.Draw(t, "acked"), RaiseTo: number.Draw(t, "raiseTo"), Keep: rapid.Bool().Draw(t, "keep"),
 			Slots: rapid.Bool().Draw(t, "slots"), Offer: number.Draw(t, "offer"),
+			Ended: rapid.Uint64().Draw(t, "ended"), EndedSpent: number.Draw(t, "endedSpent"),
+			Ahead: rapid.Bool().Draw(t, "ahead"), LagFrac: number.Draw(t, "lagFrac"),
 		}
 		if takes := rapid.SliceOfN(number, 0, 4).Draw(t, "takes"); len(takes) > 0 {
 			ask.Takes = takes
@@ -62,16 +82,15 @@ func genBatch(t *rapid.T) *ledger.Batch {
 
 // All batches go through the same memory: nothing of one may be left in another.
 func TestABatchComesThroughWhole(t *testing.T) {
-	var (
-		w   batchWire
-		got = &ledger.Batch{Asks: []ledger.KeyAsk{}}
-	)
+	got := &ledger.Batch{Asks: []ledger.KeyAsk{}}
 
 	rapid.Check(t, func(t *rapid.T) {
 		batch := genBatch(t)
+		message := appendBatch(nil, batch)
+		generated(t, message, &leasewayv1.AcquireRequest{})
 
-		if fault := decodeBatch(wire(t, w.encode(batch), &leasewayv1.AcquireRequest{}), got); fault != nil {
-			t.Fatal(fault)
+		if fault, err := readBatch(message, got); fault != nil || err != nil {
+			t.Fatal(fault, err)
 		}
 
 		if !reflect.DeepEqual(got, batch) {
@@ -83,14 +102,21 @@ func TestABatchComesThroughWhole(t *testing.T) {
 // genAnswer draws an answer that a ledger could give to an ask with that many takes.
 func genAnswer(t *rapid.T, seq uint64, takes int) ledger.Answer {
 	if rapid.IntRange(0, 5).Draw(t, "superseded") == 0 {
-		return ledger.Answer{Status: ledger.Superseded, Seq: seq}
+		return ledger.Answer{Status: ledger.Superseded, Seq: seq, Ahead: rapid.Bool().Draw(t, "ahead")}
 	}
 
 	tokens := rapid.Int64Range(0, maxTokens)
 	p := rapid.Int64Range(1, 1_000_000).Draw(t, "p")
 	q := rapid.Int64Range(1, rate.MaxLimit).Draw(t, "q")
+	ttl := rapid.Int64Range(1, maxTTL).Draw(t, "ttl")
+	span := rapid.Int64Range(0, maxSpan)
 
 	return ledger.Answer{
+		Ahead: rapid.Bool().Draw(t, "ahead"), TTL: rapid.Int64Range(0, ttl).Draw(t, "own ttl"),
+		Window: ledger.Window{
+			Left: span.Draw(t, "left"), Used: tokens.Draw(t, "used"), Prev: tokens.Draw(t, "prev"),
+			Refused: tokens.Draw(t, "refused"), Wait: rapid.Int64Range(-1, maxSpan).Draw(t, "wait"),
+		},
 		Stale: rapid.Bool().Draw(t, "stale"), Seq: seq, Lease: rapid.Uint64Range(0, maxNumber).Draw(t, "lease"),
 		Taken:   rapid.Uint64Range(0, 1<<takes-1).Draw(t, "taken"),
 		Granted: tokens.Draw(t, "granted"), Spent: tokens.Draw(t, "spent"),
@@ -102,7 +128,8 @@ func genAnswer(t *rapid.T, seq uint64, takes int) ledger.Answer {
 			Algorithm: rate.Algorithm(rapid.IntRange(0, int(rate.Concurrency)).Draw(t, "algorithm")),
 			Bucket:    rate.Bucket{P: p, Q: q, Burst: rapid.Int64Range(1, rate.MaxProduct/p).Draw(t, "burst")},
 			Version:   rapid.Uint64Range(0, 3).Draw(t, "version"), Revision: rapid.Uint64().Draw(t, "revision"),
-			TTL: rapid.Int64Range(1, maxTTL).Draw(t, "ttl"),
+			TTL: ttl, Length: span.Draw(t, "length"),
+			Calendar: ledger.Calendar{Start: span.Draw(t, "start"), End: span.Draw(t, "end"), Next: span.Draw(t, "next")},
 		},
 	}
 }
@@ -111,6 +138,7 @@ func genAnswer(t *rapid.T, seq uint64, takes int) ledger.Answer {
 func TestAnswersComeThroughWhole(t *testing.T) {
 	var (
 		w     answersWire
+		r     answersReader
 		reply = ledger.Answers{Keys: []ledger.KeyAnswer{}}
 	)
 
@@ -131,7 +159,7 @@ func TestAnswersComeThroughWhole(t *testing.T) {
 				if key.Answer.Status == ledger.OK {
 					if shared.TTL > 0 && rapid.Bool().Draw(t, "same terms") {
 						key.Answer.Terms = shared
-						key.Answer.Level.Frac = 0
+						key.Answer.Level.Frac, key.Answer.TTL = 0, min(key.Answer.TTL, shared.TTL)
 					}
 
 					shared = key.Answer.Terms
@@ -141,7 +169,10 @@ func TestAnswersComeThroughWhole(t *testing.T) {
 			answers.Keys = append(answers.Keys, key)
 		}
 
-		got, odd, err := decodeAnswers(batch, wire(t, w.encode(batch, answers), &leasewayv1.Answer{}))
+		message := w.append(nil, batch, answers)
+		generated(t, message, &leasewayv1.Answer{})
+
+		got, odd, err := r.read(message, batch)
 		if err != nil || odd != 0 {
 			t.Fatalf("%d odd keys, error %v", odd, err)
 		}
@@ -161,7 +192,8 @@ func TestTermsAreSentOnceForKeysOfOneRule(t *testing.T) {
 		answers.Keys = append(answers.Keys, ledger.KeyAnswer{Answer: ledger.Answer{Seq: 1, Terms: terms}})
 	}
 
-	if got := len(new(answersWire).encode(batch, answers).GetTerms()); got != 3 {
+	message := new(answersWire).append(nil, batch, answers)
+	if got := len(generated(t, message, &leasewayv1.Answer{}).GetTerms()); got != 3 {
 		t.Errorf("%d terms for 100 keys of three rules", got)
 	}
 
@@ -169,7 +201,7 @@ func TestTermsAreSentOnceForKeysOfOneRule(t *testing.T) {
 		answers.Keys[i].Answer.Terms.Bucket.Burst = int64(i + 1)
 	}
 
-	got, odd, err := decodeAnswers(batch, new(answersWire).encode(batch, answers))
+	got, odd, err := new(answersReader).read(new(answersWire).append(nil, batch, answers), batch)
 	if err != nil || odd != 0 || !reflect.DeepEqual(got.Keys, answers.Keys) {
 		t.Errorf("100 overrides: %d odd, error %v", odd, err)
 	}
@@ -187,7 +219,7 @@ func fine() *leasewayv1.Answer {
 func TestValuesThatNoLedgerSendsCostOnlyTheirKey(t *testing.T) {
 	batch := (&calls{}).take("u1")
 
-	if got, odd, err := decodeAnswers(batch, fine()); err != nil || odd != 0 || got.Keys[0].Code != ledger.KeyOK {
+	if got, odd, err := readAnswers(t, batch, fine()); err != nil || odd != 0 || got.Keys[0].Code != ledger.KeyOK {
 		t.Fatalf("the answer that the others are made from: %+v, %d odd, %v", got, odd, err)
 	}
 
@@ -229,7 +261,7 @@ func TestValuesThatNoLedgerSendsCostOnlyTheirKey(t *testing.T) {
 			msg.Terms = append(msg.Terms, fine().GetTerms()[0])
 			change(msg.GetKeys()[0], msg.GetTerms()[0])
 
-			got, odd, err := decodeAnswers((&calls{}).take("u1", "u2"), msg)
+			got, odd, err := readAnswers(t, (&calls{}).take("u1", "u2"), msg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +285,7 @@ func TestMessagesThatAreNoAnswersAreRefusedWhole(t *testing.T) {
 		msg := fine()
 		change(msg)
 
-		if _, _, err := decodeAnswers((&calls{}).take("u1"), msg); err == nil {
+		if _, _, err := readAnswers(t, (&calls{}).take("u1"), msg); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}
@@ -266,7 +298,7 @@ func TestBatchesThatCannotBeReadNameTheField(t *testing.T) {
 		"seq":    {Holder: 1, Seq: 1 << 53},
 		"asks":   {Holder: 1, Seq: 1, Asks: make([]*leasewayv1.KeyAsk, MaxAsks+1)},
 	} {
-		if _, fault := readBatch(req); fault == nil || fault.field != field {
+		if _, fault := readRequest(t, req); fault == nil || fault.field != field {
 			t.Errorf("%s: fault %+v", field, fault)
 		}
 	}
@@ -274,15 +306,15 @@ func TestBatchesThatCannotBeReadNameTheField(t *testing.T) {
 
 // A request may hold no message where there should be one, which must not be a panic.
 func TestMissingMessagesAreEmptyOnes(t *testing.T) {
-	batch, fault := readBatch(&leasewayv1.AcquireRequest{Holder: 1, Seq: 1, Asks: []*leasewayv1.KeyAsk{nil}})
+	batch, fault := readRequest(t, &leasewayv1.AcquireRequest{Holder: 1, Seq: 1, Asks: []*leasewayv1.KeyAsk{nil}})
 	if fault != nil || len(batch.Asks) != 1 {
 		t.Errorf("batch %+v, fault %v", batch, fault)
 	}
 
 	msg := fine()
-	msg.Keys[0], msg.Terms[0] = nil, nil
+	msg.Keys[0], msg.Terms[0] = &leasewayv1.KeyAnswer{}, &leasewayv1.Terms{}
 
-	if got, odd, err := decodeAnswers((&calls{}).take("u1"), msg); err != nil || odd != 1 || got.Keys[0].Code != ledger.KeyUnavailable {
+	if got, odd, err := readAnswers(t, (&calls{}).take("u1"), msg); err != nil || odd != 1 || got.Keys[0].Code != ledger.KeyUnavailable {
 		t.Errorf("answers %+v, %d odd, error %v", got, odd, err)
 	}
 }
@@ -298,12 +330,16 @@ func TestNamesAreMadeFitForTheWire(t *testing.T) {
 	}
 }
 
-// readBatch decodes into fresh memory.
-func readBatch(req *leasewayv1.AcquireRequest) (*ledger.Batch, *fault) {
+// readRequest reads a generated message as a server does, into fresh memory.
+func readRequest(t *testing.T, req *leasewayv1.AcquireRequest) (*ledger.Batch, *fault) {
+	t.Helper()
+
 	batch := &ledger.Batch{}
-	if fault := decodeBatch(req, batch); fault != nil {
-		return nil, fault
+
+	fault, err := readBatch(inWire(t, req), batch)
+	if err != nil {
+		t.Fatal(err)
 	}
 
-	return batch, nil
+	return batch, fault
 }

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,11 +41,13 @@ type coordinatorHandler struct {
 	invalid, signatures, watchers atomic.Int64
 }
 
-// exchange is the memory of one call, for another when it is over: a batch of 256 keys takes 250 kB.
+// exchange is one call, with its memory for another when it is over. It is a receiver.
 type exchange struct {
-	batch ledger.Batch
-	reply ledger.Answers
-	wire  answersWire
+	batch  ledger.Batch
+	reply  ledger.Answers
+	fault  *fault
+	wire   answersWire
+	signed []byte
 }
 
 func newExchange() any {
@@ -54,6 +57,18 @@ func newExchange() any {
 	return x
 }
 
+// hear reads the call's request; see receiver.
+func (x *exchange) hear(message []byte) (err error) {
+	x.fault, err = readBatch(message, &x.batch)
+
+	return err
+}
+
+// response is an AcquireResponse in wire form. It is a sender.
+type response []byte
+
+func (r response) wire() []byte { return r }
+
 func newCoordinatorHandler(coordinator Coordinator, signer *Signer) *coordinatorHandler {
 	h := &coordinatorHandler{coordinator: coordinator, signer: signer, exchanges: sync.Pool{New: newExchange}}
 	h.stopping, h.stop = context.WithCancel(context.Background())
@@ -61,15 +76,41 @@ func newCoordinatorHandler(coordinator Coordinator, signer *Signer) *coordinator
 	return h
 }
 
-// Acquire answers one batch.
-func (h *coordinatorHandler) Acquire(ctx context.Context, req *leasewayv1.AcquireRequest) (*leasewayv1.AcquireResponse, error) {
-	x, _ := h.exchanges.Get().(*exchange)
+// description is the service's, with a handler of Acquire that reads and writes its messages by itself.
+func (h *coordinatorHandler) description() *grpc.ServiceDesc {
+	desc := leasewayv1.CoordinatorService_ServiceDesc
+	desc.Methods = slices.Clone(desc.Methods)
 
+	for i := range desc.Methods {
+		if desc.Methods[i].MethodName == "Acquire" {
+			desc.Methods[i].Handler = h.handle
+		}
+	}
+
+	return &desc
+}
+
+// handle is Acquire's grpc.MethodHandler.
+func (h *coordinatorHandler) handle(
+	_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor, //nolint:revive // gRPC's order
+) (any, error) {
+	x, _ := h.exchanges.Get().(*exchange)
+	if err := decode(x); err != nil {
+		return nil, err
+	}
+
+	info := &grpc.UnaryServerInfo{Server: h, FullMethod: leasewayv1.CoordinatorService_Acquire_FullMethodName}
+
+	return intercept(ctx, x, info, func(ctx context.Context, _ any) (any, error) { return h.answer(ctx, x) })
+}
+
+// answer answers one batch.
+func (h *coordinatorHandler) answer(ctx context.Context, x *exchange) (response, error) {
 	batch := &x.batch
-	if fault := decodeBatch(req, batch); fault != nil {
+	if x.fault != nil {
 		h.invalid.Add(1)
 
-		return nil, fault.status()
+		return nil, x.fault.status()
 	}
 
 	answers, err := h.coordinator.Acquire(ctx, batch)
@@ -81,15 +122,13 @@ func (h *coordinatorHandler) Acquire(ctx context.Context, req *leasewayv1.Acquir
 		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
 	}
 
-	env, err := h.signer.seal(answerContext, x.wire.encode(batch, answers))
-	if err != nil {
-		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
-	}
+	x.signed = x.wire.append(append(keep(x.signed), answerContext...), batch, answers)
+	sealed := h.signer.appendResponse(make([]byte, 0, len(x.signed)+maxEnvelopeBytes), answerContext, x.signed)
 
 	h.countSignature()
 	h.exchanges.Put(x) // of a call that failed, something may still be at work
 
-	return &leasewayv1.AcquireResponse{Envelope: env}, nil
+	return sealed, nil
 }
 
 // WatchRules streams the rules until the caller goes or the server stops.

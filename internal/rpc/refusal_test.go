@@ -21,7 +21,7 @@ type forger struct {
 }
 
 func (f *forger) Acquire(ctx context.Context, req *leasewayv1.AcquireRequest) (*leasewayv1.AcquireResponse, error) {
-	resp, err := f.coordinatorHandler.Acquire(ctx, req)
+	resp, err := f.honest(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +34,28 @@ func (f *forger) Acquire(ctx context.Context, req *leasewayv1.AcquireRequest) (*
 	resp.Envelope = f.change(answer, resp.GetEnvelope())
 
 	return resp, nil
+}
+
+// honest is the answer as it should be, in generated messages.
+func (f *forger) honest(ctx context.Context, req *leasewayv1.AcquireRequest) (*leasewayv1.AcquireResponse, error) {
+	message, err := proto.Marshal(req)
+	if err != nil {
+		return nil, err
+	}
+
+	x, _ := newExchange().(*exchange)
+	if err := x.hear(message); err != nil {
+		return nil, err
+	}
+
+	sealed, err := f.answer(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+
+	resp := &leasewayv1.AcquireResponse{}
+
+	return resp, proto.Unmarshal(sealed, resp)
 }
 
 // serveForged starts a server whose CoordinatorService is the forger's.

@@ -83,7 +83,8 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: clientPingAfter, Timeout: clientPingTimeout, PermitWithoutStream: true}),
 		grpc.WithDefaultCallOptions(
-			grpc.WaitForReady(false), grpc.MaxCallSendMsgSize(MaxBatchBytes), grpc.MaxCallRecvMsgSize(maxRulesBytes)),
+			grpc.ForceCodecV2(newCodec()), grpc.WaitForReady(false),
+			grpc.MaxCallSendMsgSize(MaxBatchBytes), grpc.MaxCallRecvMsgSize(maxRulesBytes)),
 	}
 
 	if config.Token != "" {
@@ -149,21 +150,22 @@ func (r *replica) enter(now time.Duration) (ok, probe bool) {
 }
 
 // acquire makes one call and counts it. See blameless for the error.
-func (r *replica) acquire(ctx context.Context, req *leasewayv1.AcquireRequest) (*leasewayv1.AcquireResponse, error) {
+func (r *replica) acquire(ctx context.Context, wire *batchWire) error {
 	r.calls.Add(1)
 
-	resp, err := r.stub.Acquire(ctx, req, grpc.MaxCallRecvMsgSize(maxAnswerBytes))
+	err := r.conn.Invoke(ctx, leasewayv1.CoordinatorService_Acquire_FullMethodName, wire, &wire.reply,
+		grpc.StaticMethod(), grpc.MaxCallRecvMsgSize(maxAnswerBytes))
 
 	switch {
 	case err == nil:
-		return resp, nil
+		return nil
 	case errors.Is(ctx.Err(), context.Canceled):
-		return nil, context.Canceled
+		return context.Canceled
 	case ctx.Err() != nil, status.Code(err) == codes.DeadlineExceeded: // the server may notice first
 		r.late.Add(1)
 	}
 
-	return nil, fmt.Errorf("rpc: coordinator %s: %w", r.url, err)
+	return fmt.Errorf("rpc: coordinator %s: %w", r.url, err)
 }
 
 // blameless reports whether a call failed through no fault of the replica: the

@@ -32,17 +32,18 @@ const (
 	// with long keys delays nobody else.
 	MaxBatchBytes = 20 << 20
 
-	maxAskBytes    = 192 // of an ask but for its key and takes
-	maxNumberBytes = 10
-	maxAnswerBytes = 1 << 20  // an answer takes at most 250 bytes a key
-	maxRulesBytes  = 40 << 20 // a document of 32 MiB, escaped nowhere, and its envelope
-	maxName        = 256      // bytes of a holder's name
-	maxRule        = 64       // bytes of a rule's id
-	maxNumber      = 1<<53 - 1
-	maxTokens      = 1 << 50 // of any count of tokens
-	maxHolders     = 1 << 30
-	maxTTL         = 3_600_000_000 // µs
-	maxSpan        = 1 << 52       // µs of a level or a wait
+	maxAskBytes      = 192 // of an ask but for its key and takes
+	maxNumberBytes   = 10
+	maxEnvelopeBytes = 128      // of an envelope, but for its body
+	maxAnswerBytes   = 1 << 20  // an answer takes at most 250 bytes a key
+	maxRulesBytes    = 40 << 20 // a document of 32 MiB, escaped nowhere, and its envelope
+	maxName          = 256      // bytes of a holder's name
+	maxRule          = 64       // bytes of a rule's id
+	maxNumber        = 1<<53 - 1
+	maxTokens        = 1 << 50 // of any count of tokens
+	maxHolders       = 1 << 30
+	maxTTL           = 3_600_000_000 // µs
+	maxSpan          = 1 << 52       // µs of a level or a wait
 )
 
 // logEvery is the least time between two log lines about what keeps failing.

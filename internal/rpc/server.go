@@ -64,6 +64,7 @@ func NewServer(config ServerConfig) *Server {
 	guard, turnstile := &guard{tokens: config.Tokens, logger: config.Logger}, newTurnstile()
 	options := []grpc.ServerOption{
 		grpc.InTapHandle(turnstile.tap),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ChainUnaryInterceptor(guard.recoverUnary, guard.admitUnary, turnstile.pass),
 		grpc.ChainStreamInterceptor(guard.recoverStream, guard.admitStream),
 		grpc.MaxRecvMsgSize(MaxBatchBytes),
@@ -84,7 +85,7 @@ func NewServer(config ServerConfig) *Server {
 
 	if config.Coordinator != nil {
 		s.holder = newCoordinatorHandler(config.Coordinator, config.Signer)
-		leasewayv1.RegisterCoordinatorServiceServer(s.grpc, s.holder)
+		s.grpc.RegisterService(s.holder.description(), s.holder)
 	}
 
 	if config.Decider != nil {

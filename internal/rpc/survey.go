@@ -88,7 +88,7 @@ func (c *Client) storeOf(ctx context.Context, r *replica) (uint64, error) {
 	seq := maxNumber/2 + rand.Uint64N(maxNumber/2)
 	batch := &ledger.Batch{Holder: c.config.Holder, Name: c.config.Name, Seq: seq, Version: c.newest.Load()}
 
-	answers, err := c.ask(ctx, call{r, probe, true, new(batchWire).encode(batch), batch})
+	answers, err := c.ask(ctx, call{r, probe, true, &batchWire{request: appendBatch(nil, batch)}, batch})
 	if err != nil {
 		return 0, err
 	}

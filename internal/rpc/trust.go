@@ -44,18 +44,9 @@ func (t trust) open(context string, env *leasewayv1.Envelope, msg proto.Message)
 		return &refusal{CauseMalformed, errors.New("the envelope is missing")}
 	}
 
-	if len(t.keys) > 0 {
-		key, known := t.keys[string(env.GetKeyId())]
-
-		switch {
-		case len(env.GetSignature()) == 0:
-			return &refusal{CauseSignature, errors.New("it is not signed (start the coordinator with a signing key)")}
-		case !known:
-			return &refusal{CauseKey, fmt.Errorf("it is signed by key %x, which is not pinned (pin the coordinator's public key)",
-				shortID(env.GetKeyId()))}
-		case !ed25519.Verify(key, append([]byte(context), env.GetBody()...), env.GetSignature()):
-			return &refusal{CauseSignature, errors.New("its signature is wrong")}
-		}
+	sealed := envelope{keyID: env.GetKeyId(), signature: env.GetSignature()}
+	if refusal := t.verify(append([]byte(context), env.GetBody()...), sealed); refusal != nil {
+		return refusal
 	}
 
 	if err := proto.Unmarshal(env.GetBody(), msg); err != nil {
@@ -63,6 +54,27 @@ func (t trust) open(context string, env *leasewayv1.Envelope, msg proto.Message)
 	}
 
 	return nil
+}
+
+// verify checks the signature of an envelope over signed, its context and its body.
+func (t trust) verify(signed []byte, env envelope) *refusal {
+	if len(t.keys) == 0 {
+		return nil
+	}
+
+	key, known := t.keys[string(env.keyID)]
+
+	switch {
+	case len(env.signature) == 0:
+		return &refusal{CauseSignature, errors.New("it is not signed (start the coordinator with a signing key)")}
+	case !known:
+		return &refusal{CauseKey, fmt.Errorf("it is signed by key %x, which is not pinned (pin the coordinator's public key)",
+			shortID(env.keyID))}
+	case !ed25519.Verify(key, signed, env.signature):
+		return &refusal{CauseSignature, errors.New("its signature is wrong")}
+	default:
+		return nil
+	}
 }
 
 // shortID cuts what a peer calls a key id to what fits a log line.

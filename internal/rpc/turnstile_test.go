@@ -213,7 +213,7 @@ func TestAClientComesBackWhenItWasTold(t *testing.T) {
 func BenchmarkAcquireUnderLoad(b *testing.B) {
 	server := serve(b, ServerConfig{Coordinator: newCoordinator(b, newStore(b), newBook(b)), Signer: signer(b, 1)})
 	client := dialTo(b, nil, server)
-	stub := client.replicas[0].stub
+	replica := client.replicas[0]
 
 	var n calls
 
@@ -230,7 +230,7 @@ func BenchmarkAcquireUnderLoad(b *testing.B) {
 					b.Fatal(err)
 				}
 
-				if _, err = stub.Acquire(b.Context(), &req.req); (err == nil) != (row.room > 0) {
+				if err = replica.acquire(b.Context(), req); (err == nil) != (row.room > 0) {
 					b.Fatal(err)
 				}
 			}
