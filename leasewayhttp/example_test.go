@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"time"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/leasewayhttp"
@@ -55,4 +56,44 @@ func ExampleClientIP() {
 	// Output:
 	// 10.0.0.2
 	// 203.0.113.5
+}
+
+// A client that waits as it is told gets through a limit, instead of an error.
+func ExampleNewTransport() {
+	rules, err := rule.Parse("rules.yaml", []byte("rules: [{id: search, keyBy: apikey, limit: 1, window: 1s}]"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter, err := leaseway.Embedded(rules)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer limiter.Close(context.Background())
+	api := httptest.NewServer(leasewayhttp.New(limiter).Handler(http.NotFoundHandler()))
+	defer api.Close()
+
+	transport := leasewayhttp.NewTransport(nil, leasewayhttp.WithBackoff(10*time.Millisecond, time.Second))
+	client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	for range 2 {
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, api.URL, http.NoBody)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		r.Header.Set("X-Api-Key", "k1")
+		resp, err := client.Do(r)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp.Body.Close()
+		fmt.Println(resp.Status)
+	}
+	fmt.Println(transport.Stats().Retries, "retry")
+	// Output:
+	// 404 Not Found
+	// 404 Not Found
+	// 1 retry
 }

@@ -17,8 +17,9 @@
 //
 // The ResponseWriter goes to the next handler as it came, so that flushing, hijacking, sendfile and
 // [http.ResponseController] work as they do without the middleware. Under a concurrency rule it is wrapped, to learn of
-// connections that outlive the handler, with the same abilities. Its neighbours are the SDK below, which decides, and
-// package rule, whose identity section says where users and API keys are named.
+// connections that outlive the handler, with the same abilities. For the other side of the wire there is [Transport], which
+// waits as such answers say. The package's neighbours are the SDK below, which decides, and package rule, whose identity
+// section says where users and API keys are named.
 package leasewayhttp
 
 import (

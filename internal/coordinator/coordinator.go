@@ -35,6 +35,8 @@ type Config struct {
 	Store store.Store
 	// Book has the rules in force. Required.
 	Book *Book
+	// Overrides are negotiated limits from outside the rule document; nil for none.
+	Overrides *Overrides
 	// Beat is the time between two notes to the store of who lives; 2 s by default.
 	Beat time.Duration
 	// Clock tells which day or month it is, for calendar windows; time.Now by default.
@@ -52,7 +54,8 @@ type Coordinator struct {
 	clock    func() time.Time
 	presence *presence
 	counts   counts
-	work     sync.Pool // of *work
+	outside  *Overrides // nil for none
+	work     sync.Pool  // of *work
 }
 
 // New returns a Coordinator, or an error that names what config lacks. It
@@ -79,8 +82,8 @@ func New(config Config) (*Coordinator, error) {
 
 	return &Coordinator{
 		clock: config.Clock, store: config.Store, book: config.Book, logger: config.Logger, beat: config.Beat,
-		presence: newPresence(config.Store, config.Clock),
-		work:     sync.Pool{New: func() any { return &work{} }},
+		presence: newPresence(config.Store, config.Clock), outside: config.Overrides,
+		work: sync.Pool{New: func() any { return &work{} }},
 	}, nil
 }
 
@@ -104,7 +107,12 @@ func (c *Coordinator) Run(ctx context.Context) error {
 // Acquire applies a batch of asks, each to its own ledger, and returns an answer
 // for each, in order. The batch is not changed. An error means that the batch as
 // a whole cannot be read, or that a bug was hit: nothing is known of any ask.
-func (c *Coordinator) Acquire(ctx context.Context, batch *ledger.Batch) (answers *ledger.Answers, err error) {
+func (c *Coordinator) Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answers, error) {
+	return c.answer(ctx, batch, true)
+}
+
+// answer applies a batch, whose holder lives if it is counted.
+func (c *Coordinator) answer(ctx context.Context, batch *ledger.Batch, counted bool) (answers *ledger.Answers, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.counts.panics.Add(1)
@@ -130,7 +138,11 @@ func (c *Coordinator) Acquire(ctx context.Context, batch *ledger.Batch) (answers
 		c.apply(ctx, edition, batch, answers.Keys)
 	}
 
-	answers.Live = c.presence.see(ctx, batch.Holder)
+	answers.Live = c.presence.live.Load()
+	if counted {
+		answers.Live = c.presence.see(ctx, batch)
+	}
+
 	answers.Store = c.store.ID()
 	answers.Version = edition.set.Version
 	c.counts.codes(answers.Keys)
@@ -170,10 +182,15 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 	ops, index := work.ops[:0], work.index[:0]
 	name := c.presence.nameOf(batch)
 
+	if c.outside != nil {
+		work.ids = edition.overridable(batch.Asks, work.ids[:0])
+		c.outside.learn(work.ids) //nolint:contextcheck // a lookup goes on for the asks that come after this one
+	}
+
 	for i := range batch.Asks {
 		asked := &batch.Asks[i]
 
-		terms, code := edition.terms(asked, c.clock)
+		terms, code := edition.terms(asked, c.clock, c.outside)
 		if code != ledger.KeyOK {
 			answers[i].Code = code
 
@@ -209,6 +226,10 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 		}
 
 		answer.Answer = results[k].Answer
+
+		if c.outside != nil {
+			answer.Answer.AskAgain = min(answer.Answer.AskAgain, overridePatience)
+		}
 	}
 }
 
@@ -217,12 +238,14 @@ type work struct {
 	ops     []store.Op
 	index   []int // of the ask that an op is for
 	results []store.Result
+	ids     []overrideID
 }
 
 // done keeps w for another batch, without what it refers to.
 func (c *Coordinator) done(w *work) {
 	clear(w.ops)
 	clear(w.results)
+	clear(w.ids)
 	c.work.Put(w)
 }
 

@@ -27,7 +27,7 @@ type ruleTerms struct {
 	least     time.Duration // of a lease's TTL
 	own       ledger.Terms
 	window    atomic.Pointer[ledger.Calendar]
-	overrides *xsync.Map[rule.Quota, ledger.Terms] // filled as keys are asked for; never more than the rule has overrides
+	overrides *xsync.Map[rule.Quota, ledger.Terms] // filled as keys are asked for, up to maxTerms
 }
 
 // newEdition works out the terms of a numbered set. The error names the rule
@@ -71,9 +71,7 @@ func newRuleTerms(r *rule.Rule, least time.Duration) (*ruleTerms, error) {
 		t.own = own
 	}
 
-	if len(r.Overrides) > 0 {
-		t.overrides = xsync.NewMap[rule.Quota, ledger.Terms]()
-	}
+	t.overrides = xsync.NewMap[rule.Quota, ledger.Terms]()
 
 	return t, nil
 }
@@ -88,7 +86,7 @@ func fleetRules(set *rule.Set) []*rule.FleetRule {
 }
 
 // terms returns what an ask's key is charged under at now, or why it cannot be asked for.
-func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time) (ledger.Terms, ledger.KeyCode) {
+func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time, outside *Overrides) (ledger.Terms, ledger.KeyCode) {
 	if !inBounds(asked) {
 		return ledger.Terms{}, ledger.KeyInvalid
 	}
@@ -101,12 +99,23 @@ func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time) (ledger.Term
 	key := rule.LiveKey(asked.Key)
 	t = t.version(key)
 
-	terms, code := t.find(key)
+	terms, code := t.find(key, outside)
 	if t.rule.Calendar != rule.CalendarNone {
 		terms.Calendar = t.calendar(now())
 	}
 
 	return terms, code
+}
+
+// overridable appends to ids the keys of asks that may have overrides from outside the document.
+func (e *edition) overridable(asks []ledger.KeyAsk, ids []overrideID) []overrideID {
+	for i := range asks {
+		if t, ok := e.rules[asks[i].Rule]; ok && t.negotiable() && inBounds(&asks[i]) {
+			ids = append(ids, overrideID{asks[i].Rule, rule.LiveKey(asks[i].Key)})
+		}
+	}
+
+	return ids
 }
 
 // version returns the terms of the version that a key has. A key that the rule
@@ -119,8 +128,49 @@ func (t *ruleTerms) version(key string) *ruleTerms {
 	return t
 }
 
-func (t *ruleTerms) find(key string) (ledger.Terms, ledger.KeyCode) {
-	if t.overrides != nil {
+func (t *ruleTerms) find(key string, outside *Overrides) (ledger.Terms, ledger.KeyCode) {
+	var revision uint64
+
+	if outside != nil && t.negotiable() {
+		found, _ := outside.of(overrideID{t.rule.ID, key}, outside.clock().UnixMicro())
+		revision = found.revision
+
+		if found.override != (rule.Override{}) {
+			if terms, ok := t.negotiated(found); ok {
+				return terms, ledger.KeyOK
+			}
+
+			outside.unfit.Add(1) // the rule has changed since it was saved
+		}
+	}
+
+	terms, code := t.plain(key)
+	terms.Revision = revision
+
+	return terms, code
+}
+
+// negotiable reports whether keys of the rule can have overrides of their own.
+func (t *ruleTerms) negotiable() bool {
+	return len(t.rule.KeyBy) > 0 && t.rule.KeyBy[0].Kind != rule.KeyGlobal
+}
+
+// negotiated returns the terms of an override from outside the document.
+func (t *ruleTerms) negotiated(found remembered) (ledger.Terms, bool) {
+	quota, err := t.rule.Resolve(found.override)
+	if err != nil {
+		return ledger.Terms{}, false
+	}
+
+	terms, code := t.override(quota)
+	terms.Revision = found.revision
+
+	return terms, code == ledger.KeyOK
+}
+
+// plain returns the terms that the document says.
+func (t *ruleTerms) plain(key string) (ledger.Terms, ledger.KeyCode) {
+	if len(t.rule.Overrides) > 0 && t.overrides != nil {
 		if quota := t.rule.Quota([]byte(key)); quota.Overridden {
 			return t.override(quota)
 		}
@@ -144,7 +194,9 @@ func (t *ruleTerms) override(quota rule.Quota) (ledger.Terms, ledger.KeyCode) {
 		return ledger.Terms{}, ledger.KeyInvalid // blocked as well, or what rule.Parse refuses
 	}
 
-	t.overrides.Store(quota, terms)
+	if t.overrides.Size() < maxTerms {
+		t.overrides.Store(quota, terms)
+	}
 
 	return terms, ledger.KeyOK
 }
@@ -202,7 +254,7 @@ func TermsOf(set *rule.Set, id, key string, now time.Time) (ledger.Terms, bool) 
 		return ledger.Terms{}, false
 	}
 
-	terms, code := e.terms(&ledger.KeyAsk{Rule: id, Key: key}, func() time.Time { return now })
+	terms, code := e.terms(&ledger.KeyAsk{Rule: id, Key: key}, func() time.Time { return now }, nil)
 
 	return terms, code == ledger.KeyOK
 }

@@ -43,7 +43,7 @@ func (p *presence) nameOf(batch *ledger.Batch) uint64 {
 	}
 
 	if last.holder != batch.Holder {
-		if seen, before := p.seen[batch.Holder]; before && now.Sub(seen) < presenceTTL {
+		if seen, before := p.seen[batch.Holder]; before && now.Sub(seen.at) < presenceTTL {
 			last.shared = now // it was there before the other one came, and lives
 		} else {
 			last.holder = batch.Holder

@@ -2,10 +2,12 @@ package coordinator
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/store"
 )
 
@@ -25,43 +27,55 @@ type presence struct {
 	live  atomic.Int64
 
 	mu    sync.Mutex
-	seen  map[uint64]time.Time // incarnation to last ask
-	names map[uint64]named     // hash of a configured name to who has it
+	seen  map[uint64]sighting // by incarnation
+	names map[uint64]named    // hash of a configured name to who has it
 }
 
 func newPresence(kept store.Store, clock func() time.Time) *presence {
-	p := &presence{store: kept, clock: clock, seen: map[uint64]time.Time{}, names: map[uint64]named{}}
+	p := &presence{store: kept, clock: clock, seen: map[uint64]sighting{}, names: map[uint64]named{}}
 	p.live.Store(1)
 
 	return p
 }
 
-// see notes that holder lives and returns how many do, as last heard from the
+// sighting is what a holder's last ask said of it.
+type sighting struct {
+	at      time.Time
+	name    string
+	version uint64 // of the rules that it runs
+}
+
+// see notes that the holder of a batch lives and returns how many do, as last heard from the
 // store and never below 1. The first sight of a holder is told to the store at once.
-func (p *presence) see(ctx context.Context, holder uint64) int64 {
-	if p.note(holder) {
+func (p *presence) see(ctx context.Context, batch *ledger.Batch) int64 {
+	if p.note(batch) {
 		// A failure shows in the next beat, and the count of before will do.
-		_ = p.tell(ctx, []uint64{holder})
+		_ = p.tell(ctx, []uint64{batch.Holder})
 	}
 
 	return p.live.Load()
 }
 
 // note reports whether the holder is new.
-func (p *presence) note(holder uint64) bool {
+func (p *presence) note(batch *ledger.Batch) bool {
 	now := p.clock()
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	last, known := p.seen[holder]
+	last, known := p.seen[batch.Holder]
 	if !known && len(p.seen) >= maxPresent {
 		return false
 	}
 
-	p.seen[holder] = now
+	next := sighting{at: now, name: last.name, version: batch.Version}
+	if next.name != batch.Name {
+		next.name = strings.Clone(batch.Name) // a batch is used again
+	}
 
-	return !known || now.Sub(last) >= presenceTTL
+	p.seen[batch.Holder] = next
+
+	return !known || now.Sub(last.at) >= presenceTTL
 }
 
 // beat forgets who has not asked for presenceTTL and tells the store of the others.
@@ -76,7 +90,7 @@ func (p *presence) present() []uint64 {
 	holders := make([]uint64, 0, len(p.seen))
 
 	for holder, last := range p.seen {
-		if now.Sub(last) >= presenceTTL {
+		if now.Sub(last.at) >= presenceTTL {
 			delete(p.seen, holder)
 
 			continue

@@ -39,8 +39,9 @@ type Config struct {
 	Dir string
 	// Seed is what the store begins with if it never had a rule or setting; nil for nothing.
 	Seed *rule.Set
-	// OnOverrides is called, and must return soon, when overrides may have changed; nil for nothing.
-	OnOverrides func(ctx context.Context, head rulestore.Head)
+	// OnOverrides is called, and must return soon, when a version has changed overrides: of which rules and which of their
+	// keys. No keys of a rule are all of them, and no rules are all rules. nil for nothing.
+	OnOverrides func(version uint64, rules map[string][]string)
 	// Logger hears of versions, of bad rows and of a store that does not answer; silent by default.
 	Logger *slog.Logger
 	// Now is the clock of bases; nil for that of the system.
@@ -201,7 +202,7 @@ func (f *Feed) follow(ctx context.Context) <-chan time.Time {
 // overrides passes on that they may have changed.
 func (f *Feed) overrides(ctx context.Context, head rulestore.Head) {
 	if f.config.OnOverrides != nil && head.Overrides != f.known.Overrides {
-		f.config.OnOverrides(ctx, head)
+		f.config.OnOverrides(head.Overrides, f.changed(ctx, f.known.Overrides))
 	}
 	f.known.Overrides = head.Overrides
 }

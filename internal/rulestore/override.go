@@ -109,8 +109,11 @@ func (o *Override) Place() string {
 	if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
 		key = strconv.QuoteToASCII(key)
 	}
-	return "overrides " + o.Rule + " " + key
+	return OverridePlace + o.Rule + " " + key
 }
+
+// OverridePlace is how the places of overrides begin.
+const OverridePlace = "overrides "
 
 // StoredKey is what a store keeps of the key, and finds it by.
 func (o *Override) StoredKey() []byte {

@@ -27,6 +27,7 @@ type engine struct {
 	rules       *ruleFile      // nil without --rules
 	ruleStore   *rulefeed.Late // nil with --rules
 	feed        *rulefeed.Feed // from ruleStore
+	overrides   *coordinator.Overrides
 
 	client *rpc.Client
 }
@@ -66,7 +67,9 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 		return err
 	}
 
-	if e.coordinator, err = coordinator.New(coordinator.Config{Store: e.store, Book: book, Logger: e.log}); err != nil {
+	if e.coordinator, err = coordinator.New(coordinator.Config{
+		Store: e.store, Book: book, Overrides: e.overrides, Logger: e.log,
+	}); err != nil {
 		return err
 	}
 

@@ -109,9 +109,10 @@ func (e *engine) openFeed(ctx context.Context, config *Config, book *coordinator
 	}
 
 	e.ruleStore = rulefeed.NewLate(ctx, open)
+	e.overrides = coordinator.NewOverrides(rulefeed.Source{Store: e.ruleStore}, nil, e.log)
 
 	e.feed, err = rulefeed.New(rulefeed.Config{
-		Store: e.ruleStore, Book: book, Dir: config.stateDir(), Seed: seed, Logger: e.log,
+		Store: e.ruleStore, Book: book, Dir: config.stateDir(), Seed: seed, OnOverrides: e.overrides.Changed, Logger: e.log,
 	})
 	if err != nil {
 		return err
@@ -133,6 +134,8 @@ func (e *engine) closeRules() error {
 	if e.ruleStore == nil {
 		return nil
 	}
+
+	e.overrides.Wait()
 
 	return e.ruleStore.Close()
 }
@@ -165,6 +168,20 @@ func feedCounts(feed *rulefeed.Feed) source {
 		s.gauge("rules_reload_failed", "1 while the rules of the store are not what is in force.", flag(stats.Stuck != ""))
 		s.counter("rules_reloads_total", "Changes of the rules.", stats.Changes, ofOutcome("applied"))
 		s.counter("rules_reloads_total", "Changes of the rules.", stats.Refused, ofOutcome("refused"))
+	}
+}
+
+// overrideCounts say how overrides are found.
+func overrideCounts(overrides *coordinator.Overrides) source {
+	return func(s *scrape) {
+		const lookups = "Asks for keys that may have an override, by whether it was known already."
+
+		stats := overrides.Stats()
+		s.counter("override_lookups_total", lookups, stats.Hits, ofOutcome("known"))
+		s.counter("override_lookups_total", lookups, stats.Misses, ofOutcome("looked_up"))
+		s.counter("override_lookups_failed_total", "Calls to the rule store for overrides that failed.", stats.Failures)
+		s.counter("override_unfit_total", "Asks whose override the rule cannot keep any more: they had the rule's limit.", stats.Unfit)
+		s.gauge("override_keys", "Keys that it is remembered of whether they have an override.", stats.Kept)
 	}
 }
 

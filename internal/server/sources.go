@@ -18,7 +18,7 @@ func (e *engine) sources() []source {
 	}
 
 	if e.feed != nil {
-		list = append(list, feedCounts(e.feed))
+		list = append(list, feedCounts(e.feed), overrideCounts(e.overrides))
 	}
 
 	if e.coordinator != nil {

@@ -251,7 +251,8 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 
 	e.missed, e.downTo = false, 0
 
-	if shared := e.rule.terms.Load(); e.Share(shared) != shared && a.Answer.Terms.Revision == 0 {
+	if shared, own := e.rule.terms.Load(), e.rule.own.Load(); e.Share(shared) != shared && own != nil &&
+		own.bucket == a.Answer.Terms.Bucket && own.ttl == a.Answer.Terms.TTL {
 		e.rule.terms.Store(e.Share(nil))
 	}
 

@@ -1,0 +1,214 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/admin"
+	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/holder"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rulefeed"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// fleet is admin.Fleet over the coordinator of this process. What it asks of a ledger it asks as a holder of that one call, which
+// takes nothing and is not counted among those that live.
+type fleet struct {
+	coordinator *coordinator.Coordinator
+	rules       func() *rule.Set
+	feed        *rulefeed.Feed // nil for rules of a file, whose versions are shown as they are
+}
+
+var _ admin.Fleet = fleet{}
+
+// maxInstances bounds the list of holders.
+const maxInstances = 10_000
+
+// Instances implements admin.Fleet.
+func (f fleet) Instances(context.Context) (admin.Roster, error) {
+	seen, more := f.coordinator.Roster(maxInstances)
+	roster := admin.Roster{Version: f.shown(f.rules().Version), More: more, Instances: make([]admin.Instance, len(seen))}
+
+	for i, one := range seen {
+		roster.Instances[i] = admin.Instance{
+			Name: one.Name, Incarnation: one.Incarnation, Version: f.shown(one.Version), Seen: one.Seen,
+		}
+	}
+
+	slices.SortFunc(roster.Instances, func(a, b admin.Instance) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+
+	return roster, nil
+}
+
+// shown is a version as people see it.
+func (f fleet) shown(version uint64) uint64 {
+	if f.feed == nil {
+		return version
+	}
+
+	return f.feed.Shown(version)
+}
+
+// Level implements admin.Fleet.
+func (f fleet) Level(ctx context.Context, ruleID, key string) (admin.Level, error) {
+	seen, err := f.look(ctx, ruleID, key)
+
+	switch {
+	case err != nil:
+		return admin.Level{}, err
+	case seen.free:
+		return admin.Level{Allowed: true}, nil
+	case seen.blocked:
+		return admin.Level{Reason: string(leaseway.ReasonBlocked)}, nil
+	case seen.slots:
+		level := admin.Level{Limit: seen.answer.Terms.Bucket.Burst}
+		level.Remaining = max(0, level.Limit-seen.answer.Others)
+
+		if level.Allowed = level.Remaining > 0; !level.Allowed {
+			level.Reason = string(leaseway.ReasonTooManyInFlight)
+		}
+
+		return level, nil
+	}
+
+	lease, now := &seen.lease, seen.now
+	level := admin.Level{
+		Limit: seen.answer.Terms.Bucket.Burst, Remaining: lease.Remaining(now), Reset: micros(lease.Full(now)),
+	}
+
+	if level.Allowed = level.Remaining > 0; !level.Allowed {
+		level.Reason = string(leaseway.ReasonOverLimit)
+		level.RetryAfter = micros(max(1, lease.Wait(now, 1)))
+	}
+
+	return level, nil
+}
+
+func micros(n int64) time.Duration { return time.Duration(max(0, n)) * time.Microsecond }
+
+// Used implements admin.Fleet. Only holders know the keys that they serve, and they are not asked.
+func (f fleet) Used(context.Context, string) (tokens int64, known bool, err error) {
+	return 0, false, nil
+}
+
+// Reset implements admin.Fleet. What holders have of the budget and did not spend stays theirs until it comes back by itself.
+func (f fleet) Reset(ctx context.Context, ruleID, key string) error {
+	seen, err := f.look(ctx, ruleID, key)
+	if err != nil || seen.free || seen.blocked {
+		return err
+	}
+
+	if seen.slots {
+		return errors.New("what is in flight cannot be reset: it comes back as requests end, or after the lease of a crashed server")
+	}
+
+	used := seen.answer.Terms.Bucket.Burst - seen.lease.Remaining(seen.now) - seen.answer.Others
+	if used <= 0 {
+		return nil
+	}
+
+	return f.Refund(ctx, ruleID, key, used)
+}
+
+// Refund implements admin.Fleet. A credit counts only on a lease that it names, so that a late copy of it finds nothing: hence
+// two asks.
+func (f fleet) Refund(ctx context.Context, ruleID, key string, tokens int64) error {
+	if r := f.rules().Rule(ruleID); r != nil && r.Algorithm == rule.Concurrency {
+		return fmt.Errorf("rule %s limits what is in flight: there is nothing to refund", ruleID)
+	}
+
+	self := rand.Uint64() | 1
+
+	opened, err := f.ask(ctx, ruleID, key, ledger.Ask{Holder: self, Seq: 1, Keep: true})
+	if err != nil {
+		return err
+	}
+
+	_, err = f.ask(ctx, ruleID, key, ledger.Ask{Holder: self, Seq: 2, Lease: opened.Lease, Debt: -tokens})
+
+	return err
+}
+
+// sighted is how a key's budget was found.
+type sighted struct {
+	answer ledger.Answer
+	lease  holder.Lease // that heard the answer
+	now    int64
+
+	free    bool // the rule says nothing of the key
+	blocked bool
+	slots   bool
+}
+
+// look asks a ledger for nothing.
+func (f fleet) look(ctx context.Context, ruleID, key string) (*sighted, error) {
+	r := f.rules().Rule(ruleID)
+	if r == nil {
+		return nil, fmt.Errorf("%w: %s", admin.ErrUnknownRule, ruleID)
+	}
+
+	seen := &sighted{now: time.Now().UnixMicro()}
+
+	of := r.For(rule.Compact(key))
+	if of == nil || of.Mode == rule.Off {
+		seen.free = true
+
+		return seen, nil
+	}
+
+	if of.Block {
+		seen.blocked = true
+
+		return seen, nil
+	}
+
+	self := rand.Uint64() | 1
+	ask := seen.lease.Ask(seen.now, holder.Exact{}, holder.Need{Seq: 1, Holder: self, Holders: 1, Return: true})
+
+	if seen.slots = of.Algorithm == rule.Concurrency; seen.slots {
+		ask = ledger.Ask{Holder: self, Seq: 1, Slots: true}
+	}
+
+	var err error
+
+	if seen.answer, err = f.ask(ctx, ruleID, key, ask); err != nil {
+		return nil, err
+	}
+
+	if !seen.slots && !seen.lease.Hear(seen.now, &seen.answer) {
+		return nil, fmt.Errorf("the ledger of rule %s gave an answer that cannot be used", ruleID)
+	}
+
+	return seen, nil
+}
+
+// ask sends one ask.
+func (f fleet) ask(ctx context.Context, ruleID, key string, ask ledger.Ask) (ledger.Answer, error) {
+	answers, err := f.coordinator.Tend(ctx, &ledger.Batch{
+		Holder: ask.Holder, Seq: ask.Seq, Asks: []ledger.KeyAsk{{Rule: ruleID, Key: rule.Compact(key), Ask: ask}},
+	})
+	if err != nil {
+		return ledger.Answer{}, err
+	}
+
+	switch one := &answers.Keys[0]; one.Code {
+	case ledger.KeyOK:
+		return one.Answer, nil
+	case ledger.KeyUnknownRule:
+		return ledger.Answer{}, fmt.Errorf("%w: %s", admin.ErrUnknownRule, ruleID)
+	case ledger.KeyUnavailable, ledger.KeyBehind:
+		return ledger.Answer{}, errors.New("the store of the counts does not answer")
+	case ledger.KeyInvalid:
+	}
+
+	return ledger.Answer{}, fmt.Errorf("the ledger of rule %s refused the ask", ruleID)
+}
