@@ -85,6 +85,7 @@ func floors() map[string]place {
 		"internal/rulestore/postgres/postgrestest": {engine, nil}, // for tests alone
 		"internal/rulestore/rulestoretest":         {engine, []string{"internal/rulestore", "rule"}},
 		"internal/rulefeed":                        {engine, []string{"internal/rulestore", "internal/coordinator", "rule"}},
+		"internal/rulestore/file":                  {engine, []string{"internal/rulestore", "rule"}},
 
 		"rule":                       {pure, []string{"internal/rate"}},
 		"internal/rulespec":          {pure, nil},

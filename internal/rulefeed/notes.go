@@ -28,6 +28,10 @@ func (f *Feed) Stats() Stats {
 	}
 }
 
+// Latest is the state that was last read from the store, whether it could be put in force or not; nil before the first. While
+// the store could not be reached since the start it is what was kept on disk. It must not be changed.
+func (f *Feed) Latest() *rulestore.State { return f.latest.Load() }
+
 // Bad are the rows that are no rule or setting, as of the last reading.
 func (f *Feed) Bad() []rulestore.BadRow {
 	if list := f.bad.Load(); list != nil {

@@ -61,6 +61,7 @@ type Feed struct {
 	good    memory
 	rebased time.Time // when the base last went up
 
+	latest  atomic.Pointer[rulestore.State]
 	base    atomic.Uint64
 	version atomic.Uint64 // of the store, in force
 	down    atomic.Pointer[string]
@@ -114,6 +115,7 @@ func (f *Feed) Open(ctx context.Context) error {
 	set, keptErr := f.kept()
 	if keptErr == nil && set != nil {
 		keptErr = f.config.Book.Put(set)
+		f.latest.Store(&rulestore.State{Head: rulestore.Head{Rules: set.Version}, Set: set})
 	}
 	if keptErr != nil || set == nil {
 		return errors.Join(fmt.Errorf("rules: %w", err), keptErr)
@@ -214,6 +216,7 @@ func (f *Feed) refresh(ctx context.Context) error {
 		return err
 	}
 	shown := f.behind.Load()
+	f.latest.Store(state)
 	if f.applied && state.Rules == f.known.Rules && f.stuck.Load() == nil && f.base.Load()+state.Rules >= shown {
 		return nil
 	}

@@ -11,7 +11,9 @@ import (
 	"github.com/leaseway/leaseway/internal/coordinator"
 	"github.com/leaseway/leaseway/internal/rpc"
 	"github.com/leaseway/leaseway/internal/rulefeed"
+	rulestorefile "github.com/leaseway/leaseway/internal/rulestore/file"
 	"github.com/leaseway/leaseway/internal/store"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // engine is what decides: a Limiter, and where its leases come from. That is a coordinator with its store in this process,
@@ -24,9 +26,10 @@ type engine struct {
 	store       store.Store
 	storeCounts source
 	signer      *rpc.Signer
-	rules       *ruleFile      // nil without --rules
-	ruleStore   *rulefeed.Late // nil with --rules
-	feed        *rulefeed.Feed // from ruleStore
+	rules       *ruleFile            // nil without --rules
+	shown       *rulestorefile.Store // of rules, for those who look at them
+	ruleStore   *rulefeed.Late       // nil with --rules
+	feed        *rulefeed.Feed       // from ruleStore
 	overrides   *coordinator.Overrides
 
 	client *rpc.Client
@@ -88,7 +91,15 @@ func (e *engine) openRules(ctx context.Context, config *Config, book *coordinato
 		return e.openFeed(ctx, config, book)
 	}
 
-	e.rules = &ruleFile{path: config.Rules, apply: book.Apply, log: e.log}
+	e.shown = rulestorefile.New(config.Rules)
+	e.rules = &ruleFile{path: config.Rules, log: e.log, apply: func(set *rule.Set) (uint64, error) {
+		version, err := book.Apply(set)
+		if err == nil {
+			err = e.shown.Show(book.Current())
+		}
+
+		return version, err
+	}}
 
 	return e.rules.open()
 }
