@@ -31,7 +31,7 @@ func TestWhatIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(state.Set.Rules) != 2 || state.Set.Rules[0].ID != "a" || state.Set.Rule("b").Version != 7 || state.Head.Rules != 7 ||
+	if len(state.Set.Rules) != 2 || state.Set.Rules[0].ID != "a" || state.Set.Rule("b").Version != 7 || state.Rules != 7 ||
 		state.Written["a"] != 7 || string(state.Settings["headers"]) != `"ietf"` {
 		t.Errorf("%+v %s", state, state.Set.Marshal())
 	}
