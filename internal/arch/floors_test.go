@@ -45,6 +45,7 @@ func floors() map[string]place {
 		"internal/server": {assembly, []string{anything}},
 		"internal/demo":   {assembly, []string{anything}},
 		"internal/cases":  {assembly, []string{anything}},
+		"internal/doctor": {assembly, []string{"internal/store/redis", "internal/rpc", "rule"}},
 		"internal/plots":  {assembly, []string{"internal/rate"}},
 		"internal/faults": {assembly, nil}, // tests alone
 		"internal/sim": {assembly, []string{

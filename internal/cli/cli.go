@@ -84,7 +84,7 @@ func run(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, 
 func commands() []*cobra.Command {
 	return []*cobra.Command{
 		newServe(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newDemo(), newDemoChild(), newDemoAPI(),
-		newSim(), newKeys(), newVersion(),
+		newSim(), newKeys(), newDoctor(), newVersion(),
 	}
 }
 

@@ -61,11 +61,9 @@ func writeYAML(w io.Writer, v any) error {
 	return encoder.Close()
 }
 
-// inBlocks forgets the braces and quotes of a document, but for texts that would be something else without.
+// inBlocks forgets the braces and quotes of a document; texts that would be something else without get theirs back.
 func inBlocks(node *yaml.Node) {
-	if node.Kind != yaml.ScalarNode || node.Tag != "!!str" {
-		node.Style = 0
-	}
+	node.Style = 0
 
 	for _, child := range node.Content {
 		inBlocks(child)

@@ -79,19 +79,24 @@ func (c *Client) compare() {
 
 // storeOf asks one replica for its store, by a batch without asks.
 func (c *Client) storeOf(ctx context.Context, r *replica) (uint64, error) {
+	answers, err := c.greet(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+
+	return answers.Store, nil
+}
+
+// greet sends one replica a batch without asks, which changes nothing.
+func (c *Client) greet(ctx context.Context, r *replica) (*ledger.Answers, error) {
 	ok, probe := r.enter(c.now())
 	if !ok {
-		return 0, ErrUnavailable
+		return nil, ErrUnavailable
 	}
 
 	// Batches without asks touch no ledger, so their seqs may be any that no other answer has.
 	seq := maxNumber/2 + rand.Uint64N(maxNumber/2)
 	batch := &ledger.Batch{Holder: c.config.Holder, Name: c.config.Name, Seq: seq, Version: c.newest.Load()}
 
-	answers, err := c.ask(ctx, call{r, probe, true, &batchWire{request: appendBatch(nil, batch)}, batch})
-	if err != nil {
-		return 0, err
-	}
-
-	return answers.Store, nil
+	return c.ask(ctx, call{r, probe, true, &batchWire{request: appendBatch(nil, batch)}, batch})
 }

@@ -83,10 +83,7 @@ func (c *Config) flags() *pflag.FlagSet {
 	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` for counts, keys and the last rules (default ~/.local/state/leaseway)")
 	fs.StringVar(&c.Name, "name", "", "this server's `name` in the fleet (default: the host's)")
 
-	fs.StringSliceVar(&c.Coordinators, "coordinator", nil, "lease from the coordinators at these `URLs`, grpcs://HOST:PORT or HOST:PORT")
-	fs.StringSliceVar(&c.CoordinatorKeys, "coordinator-key", nil, "public `keys` that the coordinators sign with, such as ed25519:…")
-	fs.StringVar(&c.CoordinatorTokenFile, "coordinator-token-file", "", "`file` with the token that the coordinators ask for")
-	fs.StringVar(&c.CoordinatorCA, "coordinator-ca", "", "`file` with the certificates that vouch for the coordinators")
+	fs.AddFlagSet(c.CoordinatorFlags("lease from the coordinators at these `URLs`, grpcs://HOST:PORT or HOST:PORT"))
 	fs.DurationVar(&c.Deadline, "deadline", 20*time.Millisecond, "how long a request waits for a coordinator before onUnavailable decides")
 	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private keys that sign answers (default: one of its own)")
 

@@ -8,16 +8,20 @@ import (
 	"net"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/rpc"
 )
 
 // openHolder makes a Limiter that leases from remote coordinators, and follows their rules.
 func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) error {
-	remote, err := e.remote(config, own)
+	remote, err := config.remote(own)
 	if err != nil {
 		return err
 	}
+
+	remote.Logger = e.log
 
 	if e.client, err = rpc.Dial(remote); err != nil {
 		return usage("--coordinator: %s", strings.TrimPrefix(err.Error(), "rpc: "))
@@ -35,27 +39,43 @@ func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) 
 	return err
 }
 
-// remote is how to reach the coordinators and what to believe of them. The error is a *UsageError.
-func (e *engine) remote(config *Config, own *identity) (rpc.Config, error) {
-	remote := rpc.Config{
-		URLs: config.Coordinators, Name: config.Name, Holder: newIncarnation(), Insecure: config.Insecure, Logger: e.log,
-	}
+// CoordinatorFlags are the settings that say how coordinators are reached, bound to c: of serve, and of commands that look
+// at them; what says what --coordinator is for.
+func (c *Config) CoordinatorFlags(what string) *pflag.FlagSet {
+	fs := pflag.NewFlagSet("coordinators", pflag.ContinueOnError)
+	fs.SortFlags = false
 
-	if err := rpc.CheckURLs(config.Coordinators); err != nil {
+	fs.StringSliceVar(&c.Coordinators, "coordinator", nil, what)
+	fs.StringSliceVar(&c.CoordinatorKeys, "coordinator-key", nil, "public `keys` that the coordinators sign with, such as ed25519:…")
+	fs.StringVar(&c.CoordinatorTokenFile, "coordinator-token-file", "", "`file` with the token that the coordinators ask for")
+	fs.StringVar(&c.CoordinatorCA, "coordinator-ca", "", "`file` with the certificates that vouch for the coordinators")
+
+	return fs
+}
+
+// RemoteConfig is how to reach the coordinators, for commands that look at them. It reads the files that the settings
+// name. The error is a *UsageError.
+func (c *Config) RemoteConfig() (rpc.Config, error) { return c.remote(nil) }
+
+// remote is how to reach the coordinators and what to believe of them. The error is a *UsageError.
+func (c *Config) remote(own *identity) (rpc.Config, error) {
+	remote := rpc.Config{URLs: c.Coordinators, Name: c.Name, Holder: newIncarnation(), Insecure: c.Insecure}
+
+	if err := rpc.CheckURLs(c.Coordinators); err != nil {
 		return remote, usage("--coordinator: %s", strings.TrimPrefix(err.Error(), "rpc: "))
 	}
 
-	keys, keysErr := publicKeys(config)
+	keys, keysErr := publicKeys(c)
 	remote.Keys, remote.AllowUnsigned = keys, len(keys) == 0
 
 	var tokenErr, tlsErr error
 
-	if path := config.CoordinatorTokenFile; path != "" {
+	if path := c.CoordinatorTokenFile; path != "" {
 		remote.Token, tokenErr = firstToken(path)
 	}
 
-	if config.CoordinatorCA != "" || anySecure(config.Coordinators) {
-		remote.TLS, tlsErr = clientTLS(config.CoordinatorCA, own)
+	if c.CoordinatorCA != "" || anySecure(c.Coordinators) {
+		remote.TLS, tlsErr = clientTLS(c.CoordinatorCA, own)
 	}
 
 	return remote, problems(keysErr, tokenErr, tlsErr)

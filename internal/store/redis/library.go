@@ -22,6 +22,7 @@ var sources embed.FS
 // master hands it on to its replicas. One that was emptied by FUNCTION FLUSH,
 // or is new, does not know it, and is told.
 type library struct {
+	name string
 	text string // as FUNCTION LOAD takes it
 	op   string // the function of one op
 	move string // the function of one op in a slot that is on its way to another node
@@ -42,8 +43,10 @@ func newLibrary() (*library, error) {
 
 	sum := sha256.Sum256([]byte(body))
 	digest := hex.EncodeToString(sum[:6])
-	l := &library{op: "leaseway_op_" + digest, move: "leaseway_move_" + digest, beat: "leaseway_beat_" + digest}
-	l.text = "#!lua name=leaseway_" + digest + "\n" + body +
+	l := &library{
+		name: libraryPrefix + digest, op: "leaseway_op_" + digest, move: "leaseway_move_" + digest, beat: "leaseway_beat_" + digest,
+	}
+	l.text = "#!lua name=" + l.name + "\n" + body +
 		"redis.register_function('" + l.op + "', op)\n" +
 		"redis.register_function('" + l.move + "', move)\n" +
 		"redis.register_function('" + l.beat + "', beat)\n"

@@ -14,6 +14,7 @@ import (
 // not even begin data where there is none.
 type Reader struct {
 	client rueidis.Client
+	config Config
 	names  names
 	clock  func() int64
 }
@@ -29,7 +30,7 @@ func NewReader(ctx context.Context, cfg Config) (*Reader, error) {
 		return nil, fmt.Errorf("redis store: %v cannot be used: %w", cfg.Addresses, err)
 	}
 
-	return &Reader{client: client, names: newNames(cfg.Prefix), clock: cfg.Clock}, nil
+	return &Reader{client: client, config: cfg, names: newNames(cfg.Prefix), clock: cfg.Clock}, nil
 }
 
 // Close closes the connections.

@@ -20,8 +20,8 @@ import (
 // A Server is one redis-server process.
 type Server struct {
 	Address string // host:port
+	Dir     string // where it works
 
-	dir     string
 	port    int
 	busPort int
 	cluster bool
@@ -62,7 +62,7 @@ func startServer(ctx context.Context, dir string, cluster bool, more ...string) 
 		return nil, err
 	}
 
-	s := &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), dir: dir, port: port, busPort: busPort, cluster: cluster}
+	s := &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Dir: dir, port: port, busPort: busPort, cluster: cluster}
 	if err := s.Start(ctx, more...); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func startServer(ctx context.Context, dir string, cluster bool, more ...string) 
 // Start starts the server, again after Kill: as it was, but without its data.
 func (s *Server) Start(ctx context.Context, more ...string) error {
 	args := []string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--protected-mode", "no", "--dir", s.dir,
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--protected-mode", "no", "--dir", s.Dir,
 		"--save", "", "--appendonly", "no", "--loglevel", "warning", "--enable-debug-command", "yes",
 	}
 	if s.cluster {

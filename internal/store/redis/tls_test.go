@@ -1,0 +1,80 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// A connection is used if both sides are who they should be, and else its error says what is wrong.
+func TestTLS(t *testing.T) {
+	certs := redistest.NewCertificates(t)
+	plain, address := redistest.NewTLSServer(t, certs)
+	_, wary := redistest.NewTLSServer(t, certs, "--tls-auth-clients", "yes")
+	_, strange := redistest.NewTLSServer(t, certs, "--tls-cert-file", certs.StrangeCert)
+	trusting := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: certs.Pool}
+	shown := trusting.Clone()
+	shown.Certificates = []tls.Certificate{certs.Client}
+
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // who connects is never answered
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	_ = gone.Close()
+
+	for name, test := range map[string]struct {
+		address string
+		config  *tls.Config
+		trouble Trouble
+		works   bool
+	}{
+		"our authority":          {address: address, config: trusting, works: true},
+		"a certificate of ours":  {address: wary, config: shown, works: true},
+		"a strange authority":    {address: address, config: &tls.Config{MinVersion: tls.VersionTLS12}, trouble: TroubleAuthority},
+		"another's name":         {address: strange, config: trusting, trouble: TroubleName},
+		"no certificate of ours": {address: wary, config: trusting, trouble: TroubleCertificate},
+		"plain where TLS is":     {address: address, trouble: TroubleEncrypted},
+		"TLS where plain is":     {address: plain.Address, config: trusting, trouble: TroublePlaintext},
+		"nobody":                 {address: gone.Addr().String(), trouble: TroubleNobody},
+		"somebody who is silent": {address: silent.Addr().String(), trouble: TroubleSilent},
+		"TLS to somebody silent": {address: silent.Addr().String(), config: trusting, trouble: TroubleSilent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+
+			config := Config{Addresses: []string{test.address}, TLS: test.config, DialTimeout: time.Second, DeadAfter: time.Second}
+
+			s, err := New(ctx, config)
+			if err == nil {
+				defer s.Close(ctx)
+			}
+
+			switch {
+			case test.works && err != nil:
+				t.Fatal(err)
+			case test.works:
+				if got := (&taker{T: t, store: s}).drain("k", hourly(10), 12); got != 10 {
+					t.Errorf("%d of 10 were taken", got)
+				}
+			case err == nil:
+				t.Error("it was used")
+			default:
+				if got := Diagnose(t.Context(), &config, err); got != test.trouble {
+					t.Errorf("trouble %d, want %d: %v", got, test.trouble, err)
+				}
+			}
+		})
+	}
+}
