@@ -33,13 +33,13 @@ func (d *Door) applyDocument(ctx context.Context, in *applyInput) (*appliedOutpu
 	set, doubts, err := rule.Review("document", in.RawBody)
 	if err != nil {
 		if errs, ok := errors.AsType[rule.Errors](err); ok {
-			return nil, unfitDocument(itemsOf(errs, "body", 0))
+			return nil, unfitDocument(itemsOf(errs, bodyPlace, 0))
 		}
 
 		return nil, explain(err, false)
 	}
 
-	condition, err := conditionOf(state.Head.Rules, in.IfMatch, "")
+	condition, err := conditionOf(state.Rules, in.IfMatch, "")
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (d *Door) applyDocument(ctx context.Context, in *applyInput) (*appliedOutpu
 	}
 
 	if in.DryRun || len(a.change.Rules)+len(a.change.Settings) == 0 {
-		return &appliedOutput{ETag: etag(state.Head.Rules), CacheControl: noStore, Body: a.out}, fits(state, &a.change)
+		return &appliedOutput{Etag: etag(state.Rules), CacheControl: noStore, Body: a.out}, fits(state, &a.change)
 	}
 
 	record, err := d.write(ctx, &a.change, condition != rulestore.Whatever)
@@ -75,7 +75,7 @@ func (d *Door) applyDocument(ctx context.Context, in *applyInput) (*appliedOutpu
 
 	a.out.Version = record.Version
 
-	return &appliedOutput{ETag: etag(record.Version), CacheControl: noStore, Body: a.out}, nil
+	return &appliedOutput{Etag: etag(record.Version), CacheControl: noStore, Body: a.out}, nil
 }
 
 // rules finds out which rules the document changes.

@@ -31,42 +31,42 @@ type LimitView struct {
 
 // LimitAttributes are what is known about a request.
 type LimitAttributes struct {
-	User        string            `doc:"Who the caller is."                           json:"user,omitempty"`
-	IP          string            `doc:"The caller's address."                        json:"ip,omitempty"`
-	APIKey      string            `doc:"The credential that the caller presented."    json:"apikey,omitempty"`
-	Method      string            `doc:"The HTTP method."                             json:"method,omitempty"`
-	Path        string            `doc:"The path."                                    json:"path,omitempty"`
-	Host        string            `doc:"The host."                                    json:"host,omitempty"`
-	Headers     map[string]string `doc:"HTTP headers."                                json:"headers,omitempty"`
-	Descriptors map[string]string `doc:"Names and values of your own."                json:"descriptors,omitempty"`
+	User        string            `doc:"Who the caller is."                        json:"user,omitempty"`
+	IP          string            `doc:"The caller's address."                     json:"ip,omitempty"`
+	APIKey      string            `doc:"The credential that the caller presented." json:"apikey,omitempty"`
+	Method      string            `doc:"The HTTP method."                          json:"method,omitempty"`
+	Path        string            `doc:"The path."                                 json:"path,omitempty"`
+	Host        string            `doc:"The host."                                 json:"host,omitempty"`
+	Headers     map[string]string `doc:"HTTP headers."                             json:"headers,omitempty"`
+	Descriptors map[string]string `doc:"Names and values of your own."             json:"descriptors,omitempty"`
 }
 
 type (
 	// LimitsInput is which rules to look at.
 	LimitsInput struct {
-		Rule  string `doc:"Only this rule."                                             query:"rule"  maxLength:"64"`
-		After string `doc:"The id after which the page begins: next of the page before." query:"after" maxLength:"64"`
-		Limit int    `doc:"How many rules at most." query:"limit" default:"100" maximum:"1000" minimum:"1"`
+		Rule  string `doc:"Only this rule."                                              maxLength:"64"                query:"rule"`
+		After string `doc:"The id after which the page begins: next of the page before." maxLength:"64"                query:"after"`
+		Limit int    `default:"100"                                                      doc:"How many rules at most." maximum:"1000" minimum:"1" query:"limit"`
 	}
 	limitsByKeyInput struct {
 		LimitsInput
 
-		Key  string `doc:"The value of keyBy, whatever a rule counts by."        query:"key"  maxLength:"4096"`
-		User string `doc:"Instead of key: who the caller is."                    query:"user" maxLength:"4096"`
-		IP   string `doc:"Instead of key, or beside user: the caller's address." query:"ip"   maxLength:"64"`
+		Key  string `doc:"The value of keyBy, whatever a rule counts by."        maxLength:"4096" query:"key"`
+		User string `doc:"Instead of key: who the caller is."                    maxLength:"4096" query:"user"`
+		IP   string `doc:"Instead of key, or beside user: the caller's address." maxLength:"64"   query:"ip"`
 	}
 	limitsByAttributesInput struct {
 		LimitsInput
 
 		Body struct {
-			Key        string           `doc:"The value of keyBy, whatever a rule counts by." json:"key,omitempty" maxLength:"4096"`
+			Key        string           `doc:"The value of keyBy, whatever a rule counts by." json:"key,omitempty"        maxLength:"4096"`
 			Attributes *LimitAttributes `doc:"Instead of key."                                json:"attributes,omitempty"`
 		}
 	}
 	limitsOutput struct {
 		CacheControl string `header:"Cache-Control"`
 		Body         struct {
-			Limits []LimitView `doc:"By rule."                                          json:"limits"`
+			Limits []LimitView `doc:"By rule."                                            json:"limits"`
 			Next   string      `doc:"What to send as after for the next page; none: end." json:"next,omitempty"`
 		}
 	}
@@ -84,7 +84,7 @@ type (
 
 		Body struct {
 			Key    string `doc:"Whose budget; left out for a rule by global." json:"key,omitempty" maxLength:"4096"`
-			Tokens int64  `doc:"How many to give back."                       json:"tokens" maximum:"1099511627776" minimum:"1"`
+			Tokens int64  `doc:"How many to give back."                       json:"tokens"        maximum:"1099511627776" minimum:"1"`
 		}
 	}
 	budgetOutput struct {

@@ -27,9 +27,9 @@ func (Document) Schema(huma.Registry) *huma.Schema {
 
 // Change is one field that a write changes.
 type Change struct {
-	Field  string `doc:"The field of the document."              json:"field"`
-	Before any    `doc:"Its value before; left out for none."    json:"before,omitempty"`
-	After  any    `doc:"Its value after; left out for none."     json:"after,omitempty"`
+	Field  string `doc:"The field of the document."           json:"field"`
+	Before any    `doc:"Its value before; left out for none." json:"before,omitempty"`
+	After  any    `doc:"Its value after; left out for none."  json:"after,omitempty"`
 }
 
 // Warning is what is allowed, and perhaps not meant.
@@ -40,12 +40,12 @@ type Warning struct {
 	Line    int    `doc:"The line of the text that was sent."                       json:"line,omitempty"`
 }
 
-// parseRule reads the document of one rule, JSON or YAML, whose id may be left out. The error is a *Problem.
+// parseRule reads the document of one rule, in JSON, whose id may be left out. The error is a *Problem.
 func parseRule(id string, body []byte) (*rule.Rule, []Warning, error) {
 	text := bytes.TrimSpace(body)
 	if len(text) == 0 || text[0] != '{' || text[len(text)-1] != '}' || !json.Valid(text) {
 		return nil, nil, unfitDocument([]ProblemItem{{
-			Location: "body", Message: "is no JSON object", Fix: `write one such as {"limit": 100, "windowSec": 60, "keyBy": "apikey"}`,
+			Location: bodyPlace, Message: "is no JSON object", Fix: `write one such as {"limit": 100, "windowSec": 60, "keyBy": "apikey"}`,
 		}})
 	}
 
@@ -90,12 +90,12 @@ func parseRule(id string, body []byte) (*rule.Rule, []Warning, error) {
 func ofOneRule(err error) []ProblemItem {
 	errs, ok := err.(rule.Errors) //nolint:errorlint // Parse says that it is
 	if !ok {
-		return []ProblemItem{{Location: "body", Message: err.Error()}}
+		return []ProblemItem{{Location: bodyPlace, Message: err.Error()}}
 	}
 
-	items := itemsOf(errs, "body", 1)
+	items := itemsOf(errs, bodyPlace, 1)
 	for i := range items {
-		items[i].Location = "body"
+		items[i].Location = bodyPlace
 		if field := ofRule(errs[i].Field); field != "" {
 			items[i].Location += "." + field
 		}

@@ -13,24 +13,24 @@ import (
 
 type (
 	documentOutput struct {
-		ETag         string `header:"ETag"`
+		Etag         string `header:"Etag"`
 		CacheControl string `header:"Cache-Control"`
 		Body         Document
 	}
 	applyInput struct {
 		WriteOptions
 
-		Force bool `doc:"Enforce at once although requireRollout is on; with reason."                    query:"force"`
+		Force bool `doc:"Enforce at once although requireRollout is on; with reason."                     query:"force"`
 		Prune bool `doc:"Delete the rules, and the parts beside the rules, that are not in the document." query:"prune"`
 
 		RawBody []byte `contentType:"application/json"`
 	}
 	// Applied is what a document changed, or would change.
 	Applied struct {
-		DryRun   bool            `doc:"Whether nothing was written."                                  json:"dryRun,omitempty"`
+		DryRun   bool            `doc:"Whether nothing was written."                                   json:"dryRun,omitempty"`
 		Version  uint64          `doc:"The version that the write made; 0: nothing was to be changed." json:"version"`
-		Places   []AppliedChange `doc:"What it changed, by place."                                    json:"places"`
-		Warnings []Warning       `doc:"What is allowed, and perhaps not meant."                       json:"warnings"`
+		Places   []AppliedChange `doc:"What it changed, by place."                                     json:"places"`
+		Warnings []Warning       `doc:"What is allowed, and perhaps not meant."                        json:"warnings"`
 	}
 	// AppliedChange is what it changed of one rule or setting.
 	AppliedChange struct {
@@ -39,7 +39,7 @@ type (
 		Changes []Change `doc:"The fields."                                          json:"changes"`
 	}
 	appliedOutput struct {
-		ETag         string `header:"ETag"`
+		Etag         string `header:"Etag"`
 		CacheControl string `header:"Cache-Control"`
 		Body         Applied
 	}
@@ -79,7 +79,7 @@ func (d *Door) getDocument(ctx context.Context, _ *struct{}) (*documentOutput, e
 	}
 
 	return &documentOutput{
-		ETag: etag(state.Head.Rules), CacheControl: noStore, Body: Document{rulestore.Document(0, rows, settings)},
+		Etag: etag(state.Rules), CacheControl: noStore, Body: Document{rulestore.Document(0, rows, settings)},
 	}, nil
 }
 

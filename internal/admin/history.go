@@ -15,14 +15,14 @@ import (
 
 // RecordView is what somebody did.
 type RecordView struct {
-	Seq       uint64     `doc:"Its number in the audit."                                    json:"seq"`
-	Version   uint64     `doc:"The version that came of it; left out when none did."        json:"version,omitempty"`
-	At        time.Time  `doc:"When."                                                       json:"at"`
-	Author    string     `doc:"Who."                                                        json:"author"`
-	Action    string     `doc:"What, such as rules.put."                                    json:"action"`
-	Target    string     `doc:"To what."                                                    json:"target,omitempty"`
-	Reason    string     `doc:"Why, as the author said."                                    json:"reason,omitempty"`
-	Overrides int64      `doc:"How many overrides it set or deleted."                       json:"overrides,omitempty"`
+	Seq       uint64     `doc:"Its number in the audit."                                      json:"seq"`
+	Version   uint64     `doc:"The version that came of it; left out when none did."          json:"version,omitempty"`
+	At        time.Time  `doc:"When."                                                         json:"at"`
+	Author    string     `doc:"Who."                                                          json:"author"`
+	Action    string     `doc:"What, such as rules.put."                                      json:"action"`
+	Target    string     `doc:"To what."                                                      json:"target,omitempty"`
+	Reason    string     `doc:"Why, as the author said."                                      json:"reason,omitempty"`
+	Overrides int64      `doc:"How many overrides it set or deleted."                         json:"overrides,omitempty"`
 	Places    []PlaceDif `doc:"What it changed; only where one version or rule is asked for." json:"places,omitempty"`
 }
 
@@ -37,12 +37,12 @@ type (
 	// PageInput is which part of a list to read.
 	PageInput struct {
 		Before uint64 `doc:"The seq before which the page begins: next of the page before." query:"before"`
-		Limit  int    `default:"50" doc:"How many at most." maximum:"1000" minimum:"1" query:"limit"`
+		Limit  int    `default:"50"                                                         doc:"How many at most." maximum:"1000" minimum:"1" query:"limit"`
 	}
 	recordsOutput struct {
 		CacheControl string `header:"Cache-Control"`
 		Body         struct {
-			Records []RecordView `doc:"The latest first."                               json:"records"`
+			Records []RecordView `doc:"The latest first."                                    json:"records"`
 			Next    uint64       `doc:"What to send as before for the next page; none: end." json:"next,omitempty"`
 		}
 	}
@@ -82,11 +82,11 @@ type (
 	auditInput struct {
 		PageInput
 
-		Rule    string `doc:"Only what changed this rule."                         query:"rule"    maxLength:"64"`
-		Version uint64 `doc:"Only what made this version."                         query:"version"`
-		Author  string `doc:"Only what this author did."                           query:"author"  maxLength:"1000"`
-		Action  string `doc:"Only actions that begin so, such as rules. or tokens." query:"action"  maxLength:"100"`
-		Target  string `doc:"Only what was done to this target."                   query:"target"  maxLength:"1000"`
+		Rule    string `doc:"Only what changed this rule."                          maxLength:"64"   query:"rule"`
+		Version uint64 `doc:"Only what made this version."                          query:"version"`
+		Author  string `doc:"Only what this author did."                            maxLength:"1000" query:"author"`
+		Action  string `doc:"Only actions that begin so, such as rules. or tokens." maxLength:"100"  query:"action"`
+		Target  string `doc:"Only what was done to this target."                    maxLength:"1000" query:"target"`
 	}
 )
 

@@ -11,21 +11,21 @@ import (
 
 // InstanceView is a holder and the rules that it runs.
 type InstanceView struct {
-	Name        string    `doc:"Its configured name."                                      json:"name"`
-	Incarnation string    `doc:"Random, and new at every start; hexadecimal digits."       json:"incarnation"`
-	Version     uint64    `doc:"The version of the rules that it runs; 0: it has none."    json:"version"`
-	Behind      bool      `doc:"Whether there are newer rules."                            json:"behind"`
-	Seen        time.Time `doc:"When it was last heard of."                                json:"seen"`
+	Name        string    `doc:"Its configured name."                                   json:"name"`
+	Incarnation string    `doc:"Random, and new at every start; hexadecimal digits."    json:"incarnation"`
+	Version     uint64    `doc:"The version of the rules that it runs; 0: it has none." json:"version"`
+	Behind      bool      `doc:"Whether there are newer rules."                         json:"behind"`
+	Seen        time.Time `doc:"When it was last heard of."                             json:"seen"`
 }
 
 type (
 	instancesOutput struct {
 		CacheControl string `header:"Cache-Control"`
 		Body         struct {
-			Version   uint64         `doc:"The newest version, as this server knows it."       json:"version"`
-			Behind    int            `doc:"How many of those listed run older rules."          json:"behind"`
-			More      int            `doc:"How many others are not listed."                    json:"more,omitempty"`
-			Instances []InstanceView `doc:"In the order of their names."                       json:"instances"`
+			Version   uint64         `doc:"The newest version, as this server knows it." json:"version"`
+			Behind    int            `doc:"How many of those listed run older rules."    json:"behind"`
+			More      int            `doc:"How many others are not listed."              json:"more,omitempty"`
+			Instances []InstanceView `doc:"In the order of their names."                 json:"instances"`
 		}
 	}
 	whoOutput struct {
@@ -44,7 +44,8 @@ func (d *Door) registerFleet(api huma.API) {
 		need: need{role: Viewer},
 	}, d.listInstances)
 	register(d, api, route{
-		id: "who-am-i", method: http.MethodGet, path: "/admin/whoami", summary: "See who this server takes you for", need: need{role: Viewer},
+		id: "who-am-i", method: http.MethodGet, path: "/admin/whoami", summary: "See who this server takes you for",
+		need: need{role: Viewer},
 	}, func(ctx context.Context, _ *struct{}) (*whoOutput, error) {
 		p := caller(ctx)
 		out := &whoOutput{CacheControl: noStore}

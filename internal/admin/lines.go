@@ -48,10 +48,10 @@ func onLine(err error, number int) error {
 // unread says why a text could not be read to its end.
 func unread(err error, number int) error {
 	if errors.Is(err, bufio.ErrTooLong) {
-		return badLine(number+1, "body", fmt.Sprintf("is longer than %d bytes", maxLine), "write one override a line")
+		return badLine(number+1, bodyPlace, fmt.Sprintf("is longer than %d bytes", maxLine), "write one override a line")
 	}
 
-	return badLine(number+1, "body", "the text ends too early: "+err.Error(), "send it again")
+	return badLine(number+1, bodyPlace, "the text ends too early: "+err.Error(), "send it again")
 }
 
 // jsonLines reads NDJSON.
@@ -82,11 +82,11 @@ func (l *jsonLines) next(line *overrideLine) (int, error) {
 		decoder.DisallowUnknownFields()
 
 		if err := decoder.Decode(line); err != nil {
-			return l.line, badLine(l.line, "body", err.Error(), `write a JSON object such as {"rule":"r","key":"acme","limit":500}`)
+			return l.line, badLine(l.line, bodyPlace, err.Error(), `write a JSON object such as {"rule":"r","key":"acme","limit":500}`)
 		}
 
 		if decoder.More() {
-			return l.line, badLine(l.line, "body", "has more than one object", "write one override a line")
+			return l.line, badLine(l.line, bodyPlace, "has more than one object", "write one override a line")
 		}
 
 		return l.line, nil
@@ -108,7 +108,7 @@ type csvLines struct {
 
 // columnNames are the columns of an export, in their order; an import may have delete, too.
 func columnNames() []string {
-	return []string{"rule", "key", "keyHex", "keySha256", "secret", "hint", "limit", "burst", "leaseTtl", "expires", "note"}
+	return []string{"rule", "key", "keyHex", "keySha256", "secret", "hint", limitField, "burst", "leaseTtl", "expires", "note"}
 }
 
 func newCSVLines(r io.Reader) *csvLines {
@@ -135,7 +135,7 @@ func (l *csvLines) next(line *overrideLine) (int, error) {
 
 	if err != nil {
 		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
-			return wrong.StartLine, badLine(wrong.StartLine, "body", wrong.Err.Error(),
+			return wrong.StartLine, badLine(wrong.StartLine, bodyPlace, wrong.Err.Error(),
 				"write as many values as there are columns, quoted as RFC 4180 has it")
 		}
 
@@ -161,7 +161,7 @@ func (l *csvLines) header() error {
 	}
 
 	if err != nil {
-		return badLine(1, "body", err.Error(), "write the names of the columns, such as rule,key,limit")
+		return badLine(1, bodyPlace, err.Error(), "write the names of the columns, such as rule,key,limit")
 	}
 
 	known := append(columnNames(), "delete")
@@ -169,9 +169,9 @@ func (l *csvLines) header() error {
 	for i, name := range record {
 		switch {
 		case !slices.Contains(known, name):
-			return badLine(1, "body", fmt.Sprintf("%.40q is no column", name), fmt.Sprintf("write some of %v", known))
+			return badLine(1, bodyPlace, fmt.Sprintf("%.40q is no column", name), fmt.Sprintf("write some of %v", known))
 		case slices.Contains(record[:i], name):
-			return badLine(1, "body", fmt.Sprintf("the column %s is there twice", name), "keep one of them")
+			return badLine(1, bodyPlace, fmt.Sprintf("the column %s is there twice", name), "keep one of them")
 		}
 	}
 
@@ -192,7 +192,7 @@ func (l *overrideLine) set(name, value string) (err error) {
 	}
 
 	switch name {
-	case "limit":
+	case limitField:
 		l.Limit, err = strconv.ParseInt(value, 10, 64)
 	case "burst":
 		l.Burst, err = strconv.ParseInt(value, 10, 64)

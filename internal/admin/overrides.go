@@ -25,16 +25,16 @@ type (
 	overridesInput struct {
 		RuleInput
 
-		Key   string `doc:"Look up one key instead, secret or not."                 query:"key"`
-		After string `doc:"Where the page begins: next of the page before."         query:"after"`
-		Limit int    `doc:"How many at most." query:"limit" default:"100" maximum:"1000" minimum:"1"`
+		Key   string `doc:"Look up one key instead, secret or not."         query:"key"`
+		After string `doc:"Where the page begins: next of the page before." query:"after"`
+		Limit int    `default:"100"                                         doc:"How many at most." maximum:"1000" minimum:"1" query:"limit"`
 	}
 	overridesOutput struct {
 		CacheControl string `header:"Cache-Control"`
 		Body         struct {
-			Overrides []OverrideView `doc:"In an order that stays the same."                     json:"overrides"`
-			Next      string         `doc:"What to send as after for the next page; none: end."  json:"next,omitempty"`
-			Bad       []BadRow       `doc:"Rows put in by hand that are no overrides."           json:"bad,omitempty"`
+			Overrides []OverrideView `doc:"In an order that stays the same."                    json:"overrides"`
+			Next      string         `doc:"What to send as after for the next page; none: end." json:"next,omitempty"`
+			Bad       []BadRow       `doc:"Rows put in by hand that are no overrides."          json:"bad,omitempty"`
 		}
 	}
 	putOverrideInput struct {
@@ -47,13 +47,13 @@ type (
 		RuleInput
 		WriteQuery
 
-		Key string `doc:"Whose override to delete."                    query:"key"`
+		Key string `doc:"Whose override to delete."                     query:"key"`
 		ID  string `doc:"Instead of the key: the id, as a list has it." query:"id"`
 	}
 	// WriteQuery is what every write may say, where there is no ETag.
 	WriteQuery struct {
-		DryRun bool   `doc:"Say what would be written, and write nothing."    query:"dryRun"`
-		Reason string `doc:"Why, for those who read the audit."               query:"reason" maxLength:"1000"`
+		DryRun bool   `doc:"Say what would be written, and write nothing." query:"dryRun"`
+		Reason string `doc:"Why, for those who read the audit."            maxLength:"1000" query:"reason"`
 	}
 	doneOutput struct {
 		CacheControl string `header:"Cache-Control"`

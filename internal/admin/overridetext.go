@@ -15,17 +15,17 @@ import (
 
 // OverrideText is an override as the API takes and gives it, in JSON and, by the same names, in CSV.
 type OverrideText struct {
-	Rule     string `doc:"The id of the rule."                                                       json:"rule,omitempty"`
-	Key      string `doc:"The value of keyBy; of several parts, with a bar between them."            json:"key,omitempty"`
-	KeyHex   string `doc:"Instead of key, where that is no text: its bytes, in hexadecimal digits."  json:"keyHex,omitempty"`
-	KeySHA   string `doc:"Instead of key, of a secret one: its hash, as an export has it."           json:"keySha256,omitempty"`
+	Rule     string `doc:"The id of the rule."                                                                json:"rule,omitempty"`
+	Key      string `doc:"The value of keyBy; of several parts, with a bar between them."                     json:"key,omitempty"`
+	KeyHex   string `doc:"Instead of key, where that is no text: its bytes, in hexadecimal digits."           json:"keyHex,omitempty"`
+	KeySHA   string `doc:"Instead of key, of a secret one: its hash, as an export has it."                    json:"keySha256,omitempty"`
 	Secret   bool   `doc:"Store a hash of the key. API keys, and keys of secret rules, always are stored so." json:"secret,omitempty"`
-	Hint     string `doc:"What tells a secret key from others."                                      json:"hint,omitempty"`
-	Limit    int64  `doc:"Tokens a window; left out: the rule's."                                    json:"limit,omitempty"`
-	Burst    int64  `doc:"Tokens at most; left out: the limit, or the rule's."                       json:"burst,omitempty"`
-	LeaseTTL string `doc:"How long a lease lives, such as 500ms; left out: the rule's."              json:"leaseTtl,omitempty"`
-	Expires  string `doc:"When it ends, such as 2026-12-01T18:00:00Z; left out: never."              json:"expires,omitempty"`
-	Note     string `doc:"For people."                                                               json:"note,omitempty"`
+	Hint     string `doc:"What tells a secret key from others."                                               json:"hint,omitempty"`
+	Limit    int64  `doc:"Tokens a window; left out: the rule's."                                             json:"limit,omitempty"`
+	Burst    int64  `doc:"Tokens at most; left out: the limit, or the rule's."                                json:"burst,omitempty"`
+	LeaseTTL string `doc:"How long a lease lives, such as 500ms; left out: the rule's."                       json:"leaseTtl,omitempty"`
+	Expires  string `doc:"When it ends, such as 2026-12-01T18:00:00Z; left out: never."                       json:"expires,omitempty"`
+	Note     string `doc:"For people."                                                                        json:"note,omitempty"`
 }
 
 // overrideLine is a line of an import.

@@ -16,8 +16,8 @@ type patchInput struct {
 	Force bool `doc:"Enforce at once although requireRollout is on; with reason." query:"force"`
 
 	Body struct {
-		Mode    string    `doc:"enforce, shadow or off."                            enum:"enforce,shadow,off" json:"mode,omitempty"`
-		Rollout *float64  `doc:"The percentage of keys that have the rule as it is." json:"rollout,omitempty"  maximum:"100" minimum:"0"`
+		Mode    string    `doc:"enforce, shadow or off."                             enum:"enforce,shadow,off" json:"mode,omitempty"`
+		Rollout *float64  `doc:"The percentage of keys that have the rule as it is." json:"rollout,omitempty"  maximum:"100"         minimum:"0"`
 		Plan    *PlanSpec `doc:"Raise the rollout by itself."                        json:"plan,omitempty"`
 		EndPlan bool      `doc:"End the plan, and leave the rollout where it is."    json:"endPlan,omitempty"`
 	}
@@ -25,9 +25,9 @@ type patchInput struct {
 
 // PlanSpec is a rollout that is to go on by itself.
 type PlanSpec struct {
-	Steps      []float64 `doc:"Percentages of keys, each above the one before." json:"steps" maxItems:"100" minItems:"1"`
-	EverySec   int64     `doc:"Seconds that each step lasts."                   json:"everySec" maximum:"2592000" minimum:"1"`
-	MaxRefused *float64  `doc:"Percent of requests; if more are refused, the rollout goes back to 0. 5 unless said." json:"maxRefused,omitempty"`
+	Steps      []float64 `doc:"Percentages of keys, each above the one before."                             json:"steps"                maxItems:"100"    minItems:"1"`
+	EverySec   int64     `doc:"Seconds that each step lasts."                                               json:"everySec"             maximum:"2592000" minimum:"1"`
+	MaxRefused *float64  `doc:"Percent of requests: if more are refused, the rollout ends at 0. Usually 5." json:"maxRefused,omitempty"`
 }
 
 // usualMaxRefused is the share of requests that a plan lets be refused unless it says so, in percent.
@@ -104,7 +104,7 @@ func (d *Door) planned(ctx context.Context, in *patchInput) (*Plan, error) {
 
 	for _, step := range b.Plan.Steps {
 		if _, ok := percent(step); !ok || step <= last {
-			return nil, unfit("body.plan.steps", "are not rising percentages", "write some such as [1, 10, 50, 100], with two decimals at most")
+			return nil, unfit("body.plan.steps", "are not rising percentages", "write some such as [1, 10, 50, 100]")
 		}
 
 		last = step

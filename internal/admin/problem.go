@@ -27,11 +27,11 @@ type Problem struct { //nolint:errname // RFC 9457 calls it so
 
 // ProblemItem is one thing that is wrong.
 type ProblemItem struct {
-	Location string `doc:"Where, such as body.limit or query.after."            json:"location,omitempty"`
-	Message  string `doc:"What is wrong there."                                 json:"message"`
-	Fix      string `doc:"What to write instead."                               json:"fix,omitempty"`
-	Line     int    `doc:"The line of the text that was sent; 1 is the first."  json:"line,omitempty"`
-	Column   int    `doc:"The column, in characters; 1 is the first."           json:"column,omitempty"`
+	Location string `doc:"Where, such as body.limit or query.after."           json:"location,omitempty"`
+	Message  string `doc:"What is wrong there."                                json:"message"`
+	Fix      string `doc:"What to write instead."                              json:"fix,omitempty"`
+	Line     int    `doc:"The line of the text that was sent; 1 is the first." json:"line,omitempty"`
+	Column   int    `doc:"The column, in characters; 1 is the first."          json:"column,omitempty"`
 }
 
 // Error is the detail.
@@ -70,6 +70,12 @@ func (p *Problem) at(location, message, fix string) *Problem {
 	return p
 }
 
+// What is named often: the body of a request, and a field of rules and overrides.
+const (
+	bodyPlace  = "body"
+	limitField = "limit"
+)
+
 // unfit is a field that cannot be as it was sent.
 func unfit(location, message, fix string) *Problem {
 	_, field, _ := strings.Cut(location, ".")
@@ -103,7 +109,7 @@ func explain(err error, conditional bool) error {
 
 	switch bad, isDocument := errors.AsType[rule.Errors](err); {
 	case isDocument:
-		problem.Errors = itemsOf(bad, "body", 0)
+		problem.Errors = itemsOf(bad, bodyPlace, 0)
 	case stored.Code == rulestore.Unavailable || stored.Code == rulestore.Busy:
 		problem.retry = retrySoon
 	default:

@@ -96,7 +96,7 @@ func (d *Door) writeRule(ctx context.Context, state *rulestore.State, w *ruleWri
 	}
 
 	if out.Body.DryRun {
-		out.ETag = etag(state.Written[id])
+		out.Etag = etag(state.Written[id])
 
 		return out, fits(state, change)
 	}
@@ -106,7 +106,7 @@ func (d *Door) writeRule(ctx context.Context, state *rulestore.State, w *ruleWri
 		return nil, err
 	}
 
-	out.Body.Version, out.ETag = record.Version, etag(record.Version)
+	out.Body.Version, out.Etag = record.Version, etag(record.Version)
 
 	return out, nil
 }

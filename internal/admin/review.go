@@ -89,7 +89,7 @@ func (v *reviewer) tight(ctx context.Context) []Warning {
 	}
 
 	return []Warning{{
-		Field:   "limit",
+		Field:   limitField,
 		Message: fmt.Sprintf("a key uses %d tokens now, above the new capacity of %d: it will be refused at once", used, v.after.Burst),
 		Fix:     "write an override for it first, or roll the change out with rollout",
 	}}

@@ -23,7 +23,7 @@ func enforcing(before, after *rule.Rule, changes []Change) bool {
 	// What a rollout holds back, or goes on with, are the fields that two versions may have apart.
 	held := []string{
 		"description", "rollout", "before",
-		"limit", "window", "timeZone", "burst", "block", "mode", "lease", "slack", "onUnavailable", "fallback",
+		limitField, "window", "timeZone", "burst", "block", "mode", "lease", "slack", "onUnavailable", "fallback",
 	}
 	if after.Withheld > 0 && (before == nil || within(changes, held)) {
 		return false
@@ -105,7 +105,7 @@ func keptOf(old, after *rule.Rule) (map[string]any, error) {
 		return kept, nil
 	}
 
-	kept["limit"] = old.Limit
+	kept[limitField] = old.Limit
 	if after.Algorithm.HasBurst() {
 		kept["burst"] = old.Burst
 	}
@@ -135,8 +135,8 @@ func percent(number float64) (json.Number, bool) {
 
 // notEnforced refuses an enforcing change where the setting requireRollout asks for a rollout.
 func notEnforced(state *rulestore.State, force bool, reason string) *Problem {
-	var required bool
-	if json.Unmarshal(state.Settings[requireRollout], &required) != nil || !required || force && reason != "" {
+	required := string(bytes.TrimSpace(state.Settings[requireRollout])) == "true"
+	if !required || force && reason != "" {
 		return nil
 	}
 

@@ -13,23 +13,24 @@ import (
 
 // RuleView is a rule as it is now.
 type RuleView struct {
-	ID      string   `doc:"The rule's id."                                        json:"id"`
-	Version uint64   `doc:"The version that last wrote it; also its ETag."        json:"version"`
-	Rule    Document `doc:"The document of the rule."                             json:"rule"`
-	Plan    *Plan    `doc:"Its rollout, where that goes on by itself."            json:"plan,omitempty"`
-	Switch  string   `doc:"What its kill switch says; left out while it is on."   json:"switch,omitempty"`
+	ID      string   `doc:"The rule's id."                                      json:"id"`
+	Version uint64   `doc:"The version that last wrote it; also its ETag."      json:"version"`
+	Rule    Document `doc:"The document of the rule."                           json:"rule"`
+	Plan    *Plan    `doc:"Its rollout, where that goes on by itself."          json:"plan,omitempty"`
+	Switch  string   `doc:"What its kill switch says; left out while it is on." json:"switch,omitempty"`
 }
 
 type (
 	ruleOutput struct {
-		ETag         string `header:"ETag"`
+		Etag         string `header:"Etag"`
 		CacheControl string `header:"Cache-Control"`
 		Body         RuleView
 	}
 	listInput struct {
-		After  string `doc:"The id after which the page begins: next of the page before." query:"after"  maxLength:"64"`
-		Limit  int    `default:"100" doc:"How many at most." maximum:"1000" minimum:"1" query:"limit"`
-		Prefix string `doc:"How the ids begin."                                           query:"prefix" maxLength:"64"`
+		After string `doc:"The id after which the page begins: next of the page before." maxLength:"64" query:"after"`
+
+		Limit  int    `default:"100"            doc:"How many at most." maximum:"1000" minimum:"1" query:"limit"`
+		Prefix string `doc:"How the ids begin." maxLength:"64"          query:"prefix"`
 	}
 	listOutput struct {
 		CacheControl string `header:"Cache-Control"`
@@ -47,15 +48,15 @@ type (
 	}
 	// WriteOptions are those of every write.
 	WriteOptions struct {
-		DryRun  bool   `doc:"Say what would be written, and write nothing."           query:"dryRun"`
-		Reason  string `doc:"Why, for those who read the audit."                      query:"reason" maxLength:"1000"`
+		DryRun  bool   `doc:"Say what would be written, and write nothing."            query:"dryRun"`
+		Reason  string `doc:"Why, for those who read the audit."                       maxLength:"1000"  query:"reason"`
 		IfMatch string `doc:"The ETag of what is changed: 412 when it is another now." header:"If-Match"`
 	}
 	putInput struct {
 		RuleInput
 		WriteOptions
 
-		IfNoneMatch string `doc:"* for a rule that must be new."                           header:"If-None-Match"`
+		IfNoneMatch string `doc:"* for a rule that must be new."                              header:"If-None-Match"`
 		Force       bool   `doc:"Enforce at once although requireRollout is on; with reason." query:"force"`
 
 		RawBody []byte `contentType:"application/json"`
@@ -66,14 +67,14 @@ type (
 	}
 	// Written is what a write did, or would do.
 	Written struct {
-		DryRun   bool      `doc:"Whether nothing was written."                                     json:"dryRun,omitempty"`
-		Version  uint64    `doc:"The version that the write made; 0: nothing was changed."         json:"version"`
-		Rule     *Document `doc:"The rule after it."                                               json:"rule,omitempty"`
-		Changes  []Change  `doc:"What it changed."                                                 json:"changes"`
-		Warnings []Warning `doc:"What is allowed, and perhaps not meant."                          json:"warnings"`
+		DryRun   bool      `doc:"Whether nothing was written."                             json:"dryRun,omitempty"`
+		Version  uint64    `doc:"The version that the write made; 0: nothing was changed." json:"version"`
+		Rule     *Document `doc:"The rule after it."                                       json:"rule,omitempty"`
+		Changes  []Change  `doc:"What it changed."                                         json:"changes"`
+		Warnings []Warning `doc:"What is allowed, and perhaps not meant."                  json:"warnings"`
 	}
 	writtenOutput struct {
-		ETag         string `header:"ETag"`
+		Etag         string `header:"Etag"`
 		CacheControl string `header:"Cache-Control"`
 		Body         Written
 	}
@@ -81,8 +82,8 @@ type (
 
 // BadRow is a row that somebody put in by hand.
 type BadRow struct {
-	Place   string `doc:"Which row."                            json:"place"`
-	Message string `doc:"Why it is no rule or setting."         json:"message"`
+	Place   string `doc:"Which row."                    json:"place"`
+	Message string `doc:"Why it is no rule or setting." json:"message"`
 }
 
 const (
@@ -123,7 +124,7 @@ func (d *Door) listRules(ctx context.Context, in *listInput) (*listOutput, error
 
 	p := caller(ctx)
 	out := &listOutput{CacheControl: noStore}
-	out.Body.Version, out.Body.Rules = state.Head.Rules, []RuleView{}
+	out.Body.Version, out.Body.Rules = state.Rules, []RuleView{}
 
 	for _, r := range state.Set.Rules {
 		if !strings.HasPrefix(r.ID, in.Prefix) || !p.mayRule(r.ID) {
@@ -171,7 +172,7 @@ func (d *Door) getRule(ctx context.Context, in *RuleInput) (*ruleOutput, error) 
 		return nil, explain(err, false)
 	}
 
-	return &ruleOutput{ETag: etag(view.Version), CacheControl: noStore, Body: view}, nil
+	return &ruleOutput{Etag: etag(view.Version), CacheControl: noStore, Body: view}, nil
 }
 
 // noRule says that there is none, and what is wrong with the row if there is one.

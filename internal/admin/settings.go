@@ -22,16 +22,16 @@ type (
 	settingsOutput struct {
 		CacheControl string `header:"Cache-Control"`
 		Body         struct {
-			Version  uint64        `doc:"The version of the rules."         json:"version"`
+			Version  uint64        `doc:"The version of the rules."           json:"version"`
 			Settings []SettingView `doc:"Those that are set, by their names." json:"settings"`
-			Names    []string      `doc:"All that may be set."              json:"names"`
+			Names    []string      `doc:"All that may be set."                json:"names"`
 		}
 	}
 	// SettingView is a setting as it is now.
 	SettingView struct {
-		Name    string          `doc:"Its name."                                       json:"name"`
+		Name    string          `doc:"Its name."                                      json:"name"`
 		Version uint64          `doc:"The version that last wrote it; also its ETag." json:"version"`
-		Value   json.RawMessage `doc:"Its value."                                      json:"value"`
+		Value   json.RawMessage `doc:"Its value."                                     json:"value"`
 	}
 	// SettingInput names a setting.
 	SettingInput struct {
@@ -74,7 +74,7 @@ func (d *Door) listSettings(ctx context.Context, _ *struct{}) (*settingsOutput, 
 	}
 
 	out := &settingsOutput{CacheControl: noStore}
-	out.Body.Version, out.Body.Settings, out.Body.Names = state.Head.Rules, []SettingView{}, settingNames()
+	out.Body.Version, out.Body.Settings, out.Body.Names = state.Rules, []SettingView{}, settingNames()
 
 	for _, name := range settingNames() {
 		if value, set := state.Settings[name]; set {
@@ -89,7 +89,7 @@ func (d *Door) listSettings(ctx context.Context, _ *struct{}) (*settingsOutput, 
 
 func (d *Door) putSetting(ctx context.Context, in *putSettingInput) (*writtenOutput, error) {
 	if !json.Valid(in.RawBody) {
-		return nil, unfitDocument([]ProblemItem{{Location: "body", Message: "is no JSON", Fix: "write the value of the setting as JSON"}})
+		return nil, unfitDocument([]ProblemItem{{Location: bodyPlace, Message: "is no JSON", Fix: "write its value as JSON"}})
 	}
 
 	if in.Name == requireRollout {
@@ -135,7 +135,7 @@ func (d *Door) writeSetting(ctx context.Context, action, name string, value []by
 		Action: action, Target: name, Reason: in.Reason,
 		Settings: []rulestore.SettingChange{{Name: name, Value: slices.Clone(value), If: condition}},
 	}
-	out := &writtenOutput{ETag: etag(have), CacheControl: noStore}
+	out := &writtenOutput{Etag: etag(have), CacheControl: noStore}
 	out.Body = Written{DryRun: in.DryRun, Changes: changesBetween(state.Settings[name], value), Warnings: []Warning{}}
 
 	if in.DryRun {
@@ -148,7 +148,7 @@ func (d *Door) writeSetting(ctx context.Context, action, name string, value []by
 	}
 
 	if out.Body.Version = record.Version; value != nil {
-		out.ETag = etag(record.Version)
+		out.Etag = etag(record.Version)
 	}
 
 	return out, nil

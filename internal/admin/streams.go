@@ -32,14 +32,14 @@ type (
 	importInput struct {
 		WriteQuery
 
-		Rule     string `doc:"The rule of lines that name none."                                    query:"rule"     maxLength:"64"`
+		Rule     string `doc:"The rule of lines that name none."                                             maxLength:"64"   query:"rule"`
 		Progress bool   `doc:"Answer with a line of JSON for every 10,000 overrides read, then the outcome." query:"progress"`
 
 		http *exchange
 	}
 	exportInput struct {
-		Rule   string `doc:"Only those of this rule."  query:"rule"   maxLength:"64"`
-		Format string `doc:"How to write them."        query:"format" default:"ndjson" enum:"ndjson,csv"`
+		Rule   string `doc:"Only those of this rule." maxLength:"64"           query:"rule"`
+		Format string `default:"ndjson"               doc:"How to write them." enum:"ndjson,csv" query:"format"`
 	}
 	// Progress is a line of an import that tells how far it is: the last one has a version, or a problem.
 	Progress struct {

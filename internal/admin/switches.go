@@ -31,23 +31,23 @@ type (
 	switchesOutput struct {
 		CacheControl string `header:"Cache-Control"`
 		Body         struct {
-			Version  uint64       `doc:"The version of the rules."                                  json:"version"`
+			Version  uint64       `doc:"The version of the rules."                                               json:"version"`
 			Switches []SwitchView `doc:"Those that the store has. Those of single processes are not among them." json:"switches"`
 		}
 	}
 	// SwitchInput names a switch, and how to write it.
 	SwitchInput struct {
 		What   string `doc:"all, limiter:KIND (rate, concurrency, fleet or worker) or rule:ID." path:"what"`
-		DryRun bool   `doc:"Say what would be written, and write nothing."                       query:"dryRun"`
-		Reason string `doc:"Why, for those who read the audit."                                  query:"reason" maxLength:"1000"`
+		DryRun bool   `doc:"Say what would be written, and write nothing."                      query:"dryRun"`
+		Reason string `doc:"Why, for those who read the audit."                                 maxLength:"1000" query:"reason"`
 	}
 	killInput struct {
 		SwitchInput
 
 		Body struct {
-			Reason string    `doc:"Why, for everybody who sees the switch." json:"reason,omitempty" maxLength:"1000"`
-			Until  time.Time `doc:"When it is on again by itself."          json:"until,omitzero"`
-			ForSec int64     `doc:"Instead of until: after how many seconds." json:"forSec,omitempty" minimum:"1" maximum:"31536000"`
+			Reason string    `doc:"Why, for everybody who sees the switch."   json:"reason,omitempty" maxLength:"1000"`
+			Until  time.Time `doc:"When it is on again by itself."            json:"until,omitzero"`
+			ForSec int64     `doc:"Instead of until: after how many seconds." json:"forSec,omitempty" maximum:"31536000" minimum:"1"`
 		}
 	}
 )
@@ -76,7 +76,7 @@ func (d *Door) listSwitches(ctx context.Context, _ *struct{}) (*switchesOutput, 
 	}
 
 	out := &switchesOutput{CacheControl: noStore}
-	out.Body.Version, out.Body.Switches = state.Head.Rules, []SwitchView{}
+	out.Body.Version, out.Body.Switches = state.Rules, []SwitchView{}
 	now, s := d.config.Now(), &state.Set.Switches
 
 	add := func(what string, one rule.Switch) {

@@ -14,13 +14,13 @@ import (
 
 // TokenView is a token without its secret.
 type TokenView struct {
-	ID      string    `doc:"Its id, which stands at its beginning."                json:"id"`
-	Name    string    `doc:"Whose it is."                                          json:"name"`
-	Role    string    `doc:"viewer, operator, admin or holder."                    json:"role"`
-	Rules   []string  `doc:"How the ids of its rules begin; left out for all."     json:"rules,omitempty"`
-	Created time.Time `doc:"When it was made."                                     json:"created"`
-	Expires time.Time `doc:"When it ends; left out for never."                     json:"expires,omitzero"`
-	Expired bool      `doc:"Whether it has ended."                                 json:"expired,omitempty"`
+	ID      string    `doc:"Its id, which stands at its beginning."            json:"id"`
+	Name    string    `doc:"Whose it is."                                      json:"name"`
+	Role    string    `doc:"viewer, operator, admin or holder."                json:"role"`
+	Rules   []string  `doc:"How the ids of its rules begin; left out for all." json:"rules,omitempty"`
+	Created time.Time `doc:"When it was made."                                 json:"created"`
+	Expires time.Time `doc:"When it ends; left out for never."                 json:"expires,omitzero"`
+	Expired bool      `doc:"Whether it has ended."                             json:"expired,omitempty"`
 }
 
 type (
@@ -34,11 +34,14 @@ type (
 		WriteQuery
 
 		Body struct {
-			Name       string    `doc:"Whose it is: the author of what is done with it." json:"name" maxLength:"200" minLength:"1"`
-			Role       string    `doc:"What it may do; holder is for services and API servers." enum:"viewer,operator,admin,holder" json:"role"`
-			Rules      []string  `doc:"How the ids of the rules begin that it is for; left out for all." json:"rules,omitempty" maxItems:"100"`
-			Expires    time.Time `doc:"When it ends; left out for never."               json:"expires,omitzero"`
-			ExpiresSec int64     `doc:"Instead of expires: after how many seconds."     json:"expiresInSec,omitempty" minimum:"1"`
+			Name string `doc:"Whose it is: the author of what it does." json:"name" maxLength:"200" minLength:"1"`
+
+			Role string `doc:"What it may do; holder is for services and API servers." enum:"viewer,operator,admin,holder" json:"role"`
+
+			Rules []string `doc:"How the ids of its rules begin; left out for all." json:"rules,omitempty" maxItems:"100"`
+
+			Expires    time.Time `doc:"When it ends; left out for never."           json:"expires,omitzero"`
+			ExpiresSec int64     `doc:"Instead of expires: after how many seconds." json:"expiresInSec,omitempty" minimum:"1"`
 		}
 	}
 	newTokenOutput struct {
@@ -62,8 +65,10 @@ func (d *Door) registerTokens(api huma.API) {
 		id: "list-tokens", method: http.MethodGet, path: "/admin/tokens", summary: "List tokens", need: need{role: Admin, whole: true},
 	}, d.listTokens)
 	register(d, api, route{
-		id: "create-token", method: http.MethodPost, path: "/admin/tokens", summary: "Make a token", need: need{role: Admin, whole: true},
-		doc: "The first one has the role admin, for all rules: from then on calls without a token are refused, also those from this machine.",
+		id: "create-token", method: http.MethodPost, path: "/admin/tokens", summary: "Make a token",
+		need: need{role: Admin, whole: true},
+		doc: "The first one has the role admin, for all rules: from then on calls without a token are refused, also those from " +
+			"this machine.",
 	}, d.createToken)
 	register(d, api, route{
 		id: "revoke-token", method: http.MethodDelete, path: "/admin/tokens/{tokenId}", summary: "Revoke a token",

@@ -52,7 +52,7 @@ func (v *view) ready() *rulestore.State {
 	least := v.least.Load()
 
 	for _, s := range [...]*rulestore.State{v.latest(), v.own.Load()} {
-		if s != nil && s.Head.Rules >= least {
+		if s != nil && s.Rules >= least {
 			return s
 		}
 	}
@@ -63,7 +63,7 @@ func (v *view) ready() *rulestore.State {
 // newest is the newest state that is at hand; nil for none. It asks nobody.
 func (v *view) newest() *rulestore.State {
 	latest, own := v.latest(), v.own.Load()
-	if latest == nil || own != nil && own.Head.Rules > latest.Head.Rules {
+	if latest == nil || own != nil && own.Rules > latest.Rules {
 		return own
 	}
 
