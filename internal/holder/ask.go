@@ -70,7 +70,11 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		Keep:    l.debt < l.acked,
 	}
 
-	if l.id == 0 && ask.Lease != 0 {
+	switch l.returns = need.Return; {
+	case l.next == nil:
+	case l.id == 0 && need.Return:
+		l.next = nil // all of it is given back, whether its window begins on the way or not
+	case l.id == 0 && ask.Lease != 0:
 		ask.RaiseTo = max(ask.RaiseTo, l.next.granted) // its window may begin on the way: nothing of it is given back
 	}
 

@@ -12,6 +12,7 @@ func (l *Lease) Clone() *Lease {
 	c := &Lease{
 		id: l.id, until: l.until, granted: l.granted, struck: l.struck, told: l.told, next: l.next, mark: l.mark, heard: l.heard,
 		over: l.over, sent: l.sent, demand: l.demand, debt: l.debt, acked: l.acked, past: l.past, ended: l.ended, credit: l.credit,
+		returns: l.returns,
 	}
 	c.balance.Store(l.balance.Load())
 	c.tick.Store(l.tick.Load())
@@ -64,7 +65,7 @@ func (l *Lease) Write(w Writer, now int64) {
 		w.Num(l.heard.late)
 	}
 
-	w.Flag(l.next != nil, l.ended != nil)
+	w.Flag(l.next != nil, l.ended != nil, l.returns && l.next != nil)
 
 	if n := l.next; n != nil {
 		w.Name(n.id)

@@ -66,15 +66,16 @@ type Lease struct {
 	refused  atomic.Int64 // tokens that were asked for and not given since the last ask
 
 	// Under the lock, of asks and answers.
-	over   int64 // end of the lease
-	sent   sent
-	demand demand
-	debt   int64  // D to report
-	acked  int64  // D that the ledger confirmed
-	past   int64  // spent of leases that ended
-	local  *local // nil: the coordinator decides
-	ended  *ended // nil: none that the ledger should hear of
-	credit bool   // an ask that named this lease asked for a refund, and no answer came yet
+	over    int64 // end of the lease
+	sent    sent
+	demand  demand
+	debt    int64  // D to report
+	acked   int64  // D that the ledger confirmed
+	past    int64  // spent of leases that ended
+	local   *local // nil: the coordinator decides
+	ended   *ended // nil: none that the ledger should hear of
+	credit  bool   // an ask that named this lease asked for a refund, and no answer came yet
+	returns bool   // the last ask gave everything back
 }
 
 // sent is the ask that is on its way.
@@ -113,8 +114,10 @@ func (l *Lease) Balance() int64 { return l.balance.Load() }
 // Holds reports whether the ledger may have something on record for this holder.
 func (l *Lease) Holds() bool { return l.id != 0 || l.sent.seq != 0 }
 
-// Owes reports whether there is debt or a refund to report.
-func (l *Lease) Owes() bool { return l.debt != l.acked || l.local != nil || l.ended != nil }
+// Owes reports whether there is debt or a refund to report, or a lease of the next window to give back.
+func (l *Lease) Owes() bool {
+	return l.debt != l.acked || l.local != nil || l.ended != nil || l.returns && l.id == 0 && l.next != nil && l.next.granted > 0
+}
 
 // Known reports whether an answer was ever heard, and with it the key's terms.
 func (l *Lease) Known() bool { return l.heard.at != 0 }

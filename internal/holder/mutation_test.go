@@ -48,6 +48,7 @@ func mutations() []mutation {
 		{"a lease outlives its TTL", "slow bucket", []edit{{leaseGo, "case l.over != 0 && now >= l.over:", "case false:"}, {leaseGo, "case l.until < l.over && now >= l.over-exactMargin:", "case false && now > 0:"}}},
 		{"a late answer opens the lease anew", "slack", []edit{{askGo, "if sent.late && a.Lease != 0 && a.Lease == sent.lease {", "if false {"}}},
 		{"the next window's lease is given back", "lone window", []edit{{askGo, "ask.RaiseTo = max(ask.RaiseTo, l.next.granted)", "_ = l.next.granted"}}},
+		{"what is given back of the next window is spent as well", "returning window", []edit{{askGo, "l.next = nil // all of it", "// all of it"}}},
 		{"spending began to refill before it did", "fast bucket", []edit{{markGo, "m.over(ticks), m.sentBase-m.first", "m.over(ticks), m.sentBase-m.first-1"}}},
 		{"only the spends since the ask are marked", "fast bucket", []edit{{markGo, "m.before.raise(b, m.now.at, m.now.n+m.base-m.sentBase)", "_ = b"}}},
 		{"a return that is spent as well", "slow bucket", []edit{{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}}},
@@ -120,7 +121,7 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", list, "-run",
 				"TestNothingAboveTheBoundInBulk|TestDebtCovers|TestEveryOrderOfEvents/"+strings.ReplaceAll(m.world, " ", "_"), ".",
 				"-rapid.checks=5000", "-rapid.nofailfile")
-			cmd.Env = append(os.Environ(), "LEASEWAY_MODEL_RUNS=400000")
+			cmd.Env = append(os.Environ(), "LEASEWAY_MODEL_RUNS=1000000")
 			out, err := cmd.CombinedOutput()
 
 			switch out := string(out); {

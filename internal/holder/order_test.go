@@ -25,6 +25,8 @@ func worlds() []bounds {
 		{name: "sliding window", kind: s, holders: 2, burst: 3, length: 3, ttl: 2, events: 6, steps: []int64{1, 3}, needs: two},
 		// It is still unsure whether the next window has begun.
 		{name: "lone window", kind: f, holders: 1, burst: 3, length: 3, ttl: 2, events: 9, steps: []int64{1}, needs: two},
+		// A lease of the next window is given back before that begins.
+		{name: "returning window", kind: f, holders: 1, burst: 3, length: 3, ttl: 1, events: 8, steps: []int64{1}, needs: two},
 		// A refund is credited once, though the lease that it was asked on ends.
 		{name: "refunds", kind: b, holders: 1, burst: 2, token: 9, ttl: 2, events: 9, steps: []int64{3}, needs: two, refunds: true},
 		// It counts only for the window that it was of.

@@ -33,10 +33,16 @@ func (s *State) ahead(ask Ask) Answer {
 	}
 
 	i := slices.IndexFunc(s.Ahead.Leases, func(l Lease) bool { return l.Holder == ask.Holder })
-	if i < 0 {
+
+	switch {
+	case i < 0:
 		i = s.openAhead(ask)
-	} else if ask.Seq < s.Ahead.Leases[i].Seq {
+	case ask.Seq < s.Ahead.Leases[i].Seq:
 		return Answer{Status: Superseded, Seq: ask.Seq, Ahead: true}
+	case ask.Seq > s.Ahead.Leases[i].Seq:
+		// It did not hear of that lease, or used it already, after a clock that stepped back: it is taken as spent.
+		s.Ahead.Leases = slices.Delete(s.Ahead.Leases, i, i+1)
+		i = s.openAhead(ask)
 	}
 
 	l := &s.Ahead.Leases[i]
@@ -51,8 +57,8 @@ func (s *State) openAhead(ask Ask) int {
 	avail := max(0, burst-s.Ahead.Used)
 
 	// Everyone who holds a lease of this window may want one of the next.
-	share := avail / (max(int64(len(s.Leases)), int64(len(s.Ahead.Leases))+1) + 1)
-	leased := max(0, min(ask.RaiseTo, share, burst*4/5-s.Ahead.Used))
+	share := burst * 4 / 5 / max(int64(len(s.Leases)), int64(len(s.Ahead.Leases))+1)
+	leased := max(0, min(ask.RaiseTo, share, avail, burst*4/5-s.Ahead.Used))
 
 	s.Ahead.Used += leased
 	s.Ahead.Leases = append(s.Ahead.Leases, Lease{
@@ -60,6 +66,25 @@ func (s *State) openAhead(ask Ask) int {
 	})
 
 	return len(s.Ahead.Leases) - 1
+}
+
+// giveBackAhead takes back what a holder that has nothing else strikes from its
+// lease of the next window, unless that was asked about later.
+func (s *State) giveBackAhead(ask Ask) {
+	i := slices.IndexFunc(s.Ahead.Leases, func(l Lease) bool { return l.Holder == ask.Holder && l.ID == ask.Lease })
+	if i < 0 || ask.Seq <= s.Ahead.Leases[i].Seq {
+		return
+	}
+
+	l := &s.Ahead.Leases[i]
+	l.Seq = ask.Seq
+	r := max(0, l.Granted-ask.RaiseTo)
+	l.Granted -= r
+	s.Ahead.Used -= r
+
+	if l.Granted == 0 {
+		s.Ahead.Leases = slices.Delete(s.Ahead.Leases, i, i+1)
+	}
 }
 
 // begin makes what was leased ahead the leases of the window that begins.

@@ -106,6 +106,7 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	}
 
 	if i < 0 {
+		s.giveBackAhead(ask)
 		i = s.open(ask)
 		ask.RaiseTo -= ask.Spent // an unknown lease's S is not believed
 		ask.Spent = 0

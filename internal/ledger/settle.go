@@ -137,8 +137,9 @@ func first(refused, cost int64) int64 {
 // share is how much of avail holder l may lease. Alone it may have all. With
 // others, each leaves a part for everybody and for one that comes new; once the
 // bucket is scarce nobody has more than a fair part, and then what its turn
-// brings. In all, at most four fifths of the burst are leased, so that takes
-// always find something.
+// brings. Of a fixed window nothing comes any more: the last quarter is cut into
+// ever smaller parts. In all, at most four fifths of the burst are leased, so that
+// takes always find something.
 func (s *State) share(l *Lease, avail int64) int64 {
 	if !s.Terms.Algorithm.Leases() {
 		return 0
@@ -152,6 +153,8 @@ func (s *State) share(l *Lease, avail int64) int64 {
 		return most
 	case s.Terms.Algorithm == rate.SlidingWindow:
 		return min(s.ofSliding(l, avail), most)
+	case s.Terms.Algorithm == rate.FixedWindow && avail < burst/4:
+		return min((avail+others)/(others+1), most)
 	case avail >= burst/2:
 		return min(avail/(others+2), most)
 	case avail >= burst/4:

@@ -8,11 +8,7 @@ import "strings"
 const knownMisses = `
 large-80     sliding_window  asks
 large-99     sliding_window  asks
-medium-2000  fixed_window    fair
 hot-server   sliding_window  asks
-hot-hops     fixed_window    admitted
-wide-200     fixed_window    fair
-autoscale    fixed_window    admitted
 `
 
 // known reports whether the miss of a bar is on the list.

@@ -58,6 +58,8 @@ local function share(s, l, available)
     return most
   elseif s.terms.algorithm == SlidingWindow then
     return min(ofSliding(s, l, available), most)
+  elseif s.terms.algorithm == FixedWindow and available < floor(burst / 4) then
+    return min(floor((available + others) / (others + 1)), most)
   elseif available >= floor(burst / 2) then
     return min(floor(available / (others + 2)), most)
   elseif available >= floor(burst / 4) then

@@ -209,19 +209,37 @@ local function applyAhead(s, ask)
   s.ahead.start = stop -- a clock that stepped back takes the count with it
   local list = s.ahead.leases
   local i = find(list, ask.holder)
+  if i and ask.seq < list[i].seq then return {superseded = true, seq = ask.seq, ahead = true} end
+  if i and ask.seq > list[i].seq then
+    -- It did not hear of that lease, or used it already, after a clock that stepped back: it is taken as spent.
+    table.remove(list, i)
+    i = nil
+  end
   if not i then
     local burst = s.terms.burst
     local available = max(0, burst - s.ahead.used)
-    local part = floor(available / (max(#s.leases, #list + 1) + 1))
-    local leased = max(0, min(ask.raiseTo, part, floor(burst * 4 / 5) - s.ahead.used))
+    local part = floor(floor(burst * 4 / 5) / max(#s.leases, #list + 1))
+    local leased = max(0, min(ask.raiseTo, part, available, floor(burst * 4 / 5) - s.ahead.used))
     s.ahead.used = s.ahead.used + leased
     list[#list + 1] = newLease(s, ask, leased, ask.seq)
     i = #list
-  elseif ask.seq < list[i].seq then
-    return {superseded = true, seq = ask.seq, ahead = true}
   end
   a.lease, a.granted, a.holders = list[i].id, list[i].granted, #list
   return a
+end
+
+-- giveBackAhead takes back what a holder that has nothing else strikes from its
+-- lease of the next window, unless that was asked about later.
+local function giveBackAhead(s, ask)
+  local list = s.ahead.leases
+  local i = find(list, ask.holder)
+  local l = i and list[i]
+  if not l or l.id ~= ask.lease or ask.seq <= l.seq then return end
+  l.seq = ask.seq
+  local r = max(0, l.granted - ask.raiseTo)
+  l.granted = l.granted - r
+  s.ahead.used = s.ahead.used - r
+  if l.granted == 0 then table.remove(list, i) end
 end
 
 local function popcount(n)
@@ -257,6 +275,7 @@ local function apply(s, now, terms, ask)
     l = nil
   end
   if not l then
+    giveBackAhead(s, ask)
     l = newLease(s, ask, 0, 0)
     i = #s.leases + 1
     s.leases[i] = l
