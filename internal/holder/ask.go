@@ -1,6 +1,8 @@
 package holder
 
 import (
+	"math"
+
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
 )
@@ -134,7 +136,8 @@ func (l *Lease) want(now, spent int64, need Need) int64 {
 	if t := l.heard.terms(); l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
 		want := l.demand.want
 		if t.Algorithm.Windowed() && now < l.heard.end {
-			want = min(want, int64(l.demand.rate*float64(l.heard.end-now))+l.demand.cost) // what is not spent in its window is lost
+			rest := l.demand.rate * float64(l.heard.end-now)
+			want = min(want, int64(rest+math.Sqrt(rest*float64(l.demand.cost)))+l.demand.cost) // what is not spent in its window is lost
 		}
 
 		return needs + want
@@ -324,4 +327,10 @@ func (l *Lease) Refresh() int64 {
 	}
 
 	return l.until - int64((1-refreshPart)*float64(ttl))
+}
+
+// Suffices reports whether at now the lease will do for a while, so that there is
+// nothing to ask: it is not low, it need not be renewed, and nothing is owed.
+func (l *Lease) Suffices(now int64) bool {
+	return l.id != 0 && !l.Low() && !l.Owes() && now < l.Refresh()
 }

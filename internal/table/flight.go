@@ -223,6 +223,10 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 		return e.AskAhead(now, holder.Need{Seq: seq, Holder: t.holder}), true
 	}
 
+	if len(e.waiting) == 0 && !c.back && !e.leaving() && e.Suffices(now) {
+		return ledger.Ask{}, false // it was low when this flight was called for, and an answer came since
+	}
+
 	takes, needs := e.board(c)
 	e.fold()
 	e.asks++
