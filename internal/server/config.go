@@ -23,8 +23,13 @@ type Config struct {
 
 	Listen     string // HTTP address
 	GRPCListen string // gRPC address
-	Rules      string // path of the rule document; "" for those of the rule store
-	DataDir    string // what must outlive the process
+	// AdminListen is the HTTP address of the admin API, /metrics and pprof; "" has the first two at Listen.
+	AdminListen string
+	// AdminCertificates give client certificates a role in the admin API: NAME=ROLE or NAME=ROLE:PREFIX.
+	AdminCertificates []string
+
+	Rules   string // path of the rule document; "" for those of the rule store
+	DataDir string // what must outlive the process
 
 	RuleStore             string // "sqlite", "sqlite:FILE" or the URL of Postgres; "" for the first
 	RuleStorePasswordFile string // the password for it
@@ -73,6 +78,10 @@ func (c *Config) flags() *pflag.FlagSet {
 
 	fs.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "HTTP `address`; port 0 takes a free one")
 	fs.StringVar(&c.GRPCListen, "grpc-listen", "127.0.0.1:8081", "gRPC `address`; port 0 takes a free one")
+	fs.StringVar(&c.AdminListen, "admin-listen", "",
+		"HTTP `address` of its own for the admin API, /metrics and profiles (default: the first two at --listen)")
+	fs.StringSliceVar(&c.AdminCertificates, "admin-certificate", nil,
+		"client certificates with a `role` in the admin API: NAME=viewer, operator or admin, and :PREFIX for some rules only")
 	fs.StringVar(&c.Rules, "rules", "",
 		"the rule document, a YAML or JSON `file`, instead of a rule store; changes to it take effect at once")
 	fs.StringVar(&c.RuleStore, "rule-store", "",
@@ -200,7 +209,8 @@ func (c *Config) validate() error {
 		errs = append(errs, usage("--tls-client-ca checks the certificates of TLS clients: set --tls-cert and --tls-key too"))
 	}
 
-	errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.oneKind(), c.notItself())
+	errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.adminListenable(),
+		c.oneKind(), c.notItself())
 
 	return problems(errs...)
 }

@@ -23,6 +23,7 @@ type engine struct {
 	limiter *leaseway.Limiter
 
 	coordinator *coordinator.Coordinator
+	book        *coordinator.Book
 	store       store.Store
 	storeCounts source
 	signer      *rpc.Signer
@@ -56,6 +57,8 @@ func openEngine(ctx context.Context, config *Config, log *slog.Logger, own *iden
 // openCoordinator starts with the rules: bad ones are the likeliest reason not to start, and leave nothing to undo.
 func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 	book := coordinator.NewBook(nil)
+	e.book = book
+
 	if err := e.openRules(ctx, config, book); err != nil {
 		return err
 	}

@@ -2,10 +2,14 @@ package server
 
 import (
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/pprof"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/check"
 	"github.com/leaseway/leaseway/internal/rest"
 )
@@ -21,39 +25,139 @@ const (
 	maxConnections = 10_000
 )
 
-// routes are what the HTTP listener serves.
+// admitter says whether a token is one by which services and holders may call. Where none is asked for, "" is one.
+type admitter interface{ Allows(token string) bool }
+
+// routes are what the HTTP listeners serve.
 //
 //	/healthz, /readyz, /openapi.json    to everyone: an orchestrator has no token, and nothing in them is secret
 //	/v1/…, /metrics                     to callers with a token, when there are tokens: metrics name the rules and their traffic
+//	/admin/…, /v1/limits                to whom the admin door says
+//	/debug/pprof/                       to this machine, and only where the admin door has a listener of its own
+//
+// With a listener of its own the admin door takes /metrics along.
 type routes struct {
 	door    *check.Door
+	admin   *admin.Door // nil for none
 	ready   *readiness
 	metrics http.Handler
-	tokens  *tokenFile // nil: no token is asked for
+	tokens  admitter // nil: no token is asked for
 	panics  *atomic.Int64
 	log     *slog.Logger
 }
 
-func (r *routes) handler() http.Handler {
+// handler is for the listener of services and, unless that is apart, of people.
+func (r *routes) handler(adminApart bool) http.Handler {
 	api := http.NewServeMux()
-	r.door.Register(rest.New(api, Version()))
+	described := rest.New(api, Version())
+	r.door.Register(described)
 	api.HandleFunc("/v1/check", onlyBy("POST"))
 	api.HandleFunc("/v1/rules/{ruleId}/check", onlyBy("POST"))
 	api.HandleFunc("/v1/", notFound)
 
+	mux := r.base(api)
+	mux.Handle("/v1/", guard(r.tokens, api))
+
+	if !adminApart {
+		r.addMetrics(mux)
+
+		if r.admin != nil {
+			r.admin.Register(described)
+			mux.Handle("/admin/", asProblems(api))
+			mux.Handle("/v1/limits", asProblems(api))
+		}
+	}
+
+	return recovering(mux, r.panics, r.log)
+}
+
+// adminHandler is for the listener of people, where they have one.
+func (r *routes) adminHandler() http.Handler {
+	api := http.NewServeMux()
+	r.admin.Register(rest.New(api, Version()))
+
+	mux := r.base(api)
+	r.addMetrics(mux)
+	mux.Handle("/admin/", asProblems(api))
+	mux.Handle("/v1/limits", asProblems(api))
+	mux.Handle("/debug/pprof/", onlyHere(profiles()))
+
+	return recovering(mux, r.panics, r.log)
+}
+
+// base serves what every listener has.
+func (r *routes) base(api http.Handler) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveHealth)
 	mux.HandleFunc("GET /readyz", r.ready.serveReady)
 	mux.Handle("GET /openapi.json", api)
-	mux.Handle("GET /metrics", r.tokens.guard(r.metrics))
-	mux.Handle("/v1/", r.tokens.guard(api))
 	mux.HandleFunc("/", notFound)
 
-	for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/metrics"} {
+	for _, path := range []string{"/healthz", "/readyz", "/openapi.json"} {
 		mux.HandleFunc(path, onlyBy("GET, HEAD"))
 	}
 
-	return recovering(mux, r.panics, r.log)
+	return mux
+}
+
+func (r *routes) addMetrics(mux *http.ServeMux) {
+	mux.Handle("GET /metrics", guard(r.tokens, r.metrics))
+	mux.HandleFunc("/metrics", onlyBy("GET, HEAD"))
+}
+
+// profiles are those of the Go runtime.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+
+	return mux // without the command line, where a password may stand
+}
+
+// onlyHere lets in who calls from this machine, and not on behalf of somebody else.
+func onlyHere(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil || !loopback(host) || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+			writeProblem(w, http.StatusForbidden, "profiles are for callers on this machine")
+
+			return
+		}
+
+		next.ServeHTTP(w, r)
+	})
+}
+
+// asProblems has mux refuse what it does not serve as everything else is refused.
+func asProblems(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" && pattern != "/v1/" {
+			mux.ServeHTTP(w, r)
+
+			return
+		}
+
+		var methods []string
+
+		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"} {
+			other := r.Clone(r.Context())
+			other.Method = method
+
+			if _, pattern := mux.Handler(other); pattern != "" && pattern != "/v1/" {
+				methods = append(methods, method)
+			}
+		}
+
+		if len(methods) == 0 {
+			writeProblem(w, http.StatusNotFound, "this is not served here: GET /openapi.json says what is")
+
+			return
+		}
+
+		onlyBy(strings.Join(methods, ", "))(w, r)
+	})
 }
 
 func newHTTPServer(handler http.Handler, own *identity, log *slog.Logger) *http.Server {

@@ -30,6 +30,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/check"
 	"github.com/leaseway/leaseway/internal/rpc"
 )
@@ -88,7 +89,9 @@ type server struct {
 	ready    *readiness
 
 	httpListener, grpcListener net.Listener
-	http                       *http.Server
+	adminListener              net.Listener // nil unless the admin door has one of its own
+	http, adminHTTP            *http.Server
+	admin                      *admin.Door // nil for a holder
 	grpc                       *rpc.Server
 }
 
@@ -122,9 +125,13 @@ func (s *server) open(ctx context.Context) error {
 		return err
 	}
 
-	s.openDoors()
+	if s.config.AdminListen != "" {
+		if s.adminListener, err = listen(ctx, "--admin-listen", s.config.AdminListen); err != nil {
+			return err
+		}
+	}
 
-	return nil
+	return s.openDoors()
 }
 
 // openAccess reads who may call, and over which channel.
@@ -163,17 +170,22 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 }
 
 // openDoors makes the doors over the engine.
-func (s *server) openDoors() {
+func (s *server) openDoors() error {
 	door := check.New(s.engine.limiter)
 	s.ready = s.engine.readiness()
+
+	tokens, err := s.openAdmin()
+	if err != nil {
+		return err
+	}
 
 	config := rpc.ServerConfig{Signer: s.engine.signer, Decider: decider{door: door}, Logger: s.log}
 	if s.engine.coordinator != nil {
 		config.Coordinator = s.engine.coordinator
 	}
 
-	if s.tokens != nil {
-		config.Tokens = s.tokens
+	if tokens != nil {
+		config.Tokens = tokens
 	}
 
 	if s.identity != nil {
@@ -183,8 +195,16 @@ func (s *server) openDoors() {
 	s.grpc = rpc.NewServer(config)
 
 	sources := append(s.engine.sources(), grpcCounts(s.grpc), httpCounts(&s.panics), buildInfo())
-	routes := routes{door: door, ready: s.ready, metrics: metricsHandler(sources...), tokens: s.tokens, panics: &s.panics, log: s.log}
-	s.http = newHTTPServer(routes.handler(), s.identity, s.log)
+	routes := routes{
+		door: door, admin: s.admin, ready: s.ready, metrics: metricsHandler(sources...), tokens: tokens, panics: &s.panics, log: s.log,
+	}
+	s.http = newHTTPServer(routes.handler(s.adminListener != nil), s.identity, s.log)
+
+	if s.adminListener != nil {
+		s.adminHTTP = newHTTPServer(routes.adminHandler(), s.identity, s.log)
+	}
+
+	return nil
 }
 
 // serve runs until ctx ends or a listener fails, and then stops taking requests.
@@ -204,13 +224,23 @@ func (s *server) serve(ctx context.Context) error {
 
 	tasks.Go(func() { s.engine.run(background) })
 
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 
-	tasks.Go(func() { failed <- s.serveHTTP() })
+	tasks.Go(func() { failed <- s.serveHTTP("--listen", s.http, s.httpListener) })
+
+	if s.adminHTTP != nil {
+		tasks.Go(func() { failed <- s.serveHTTP("--admin-listen", s.adminHTTP, s.adminListener) })
+	}
+
 	tasks.Go(func() { failed <- s.grpc.Serve(s.grpcListener) })
 
+	people := s.httpListener
+	if s.adminListener != nil {
+		people = s.adminListener
+	}
+
 	s.log.Info("listening", "http", s.httpListener.Addr().String(), "grpc", s.grpcListener.Addr().String(),
-		"tls", s.identity != nil, "token", s.tokens != nil, "version", Version())
+		"admin", people.Addr().String(), "tls", s.identity != nil, "token", s.tokens != nil, "version", Version())
 
 	var err error
 
@@ -233,19 +263,19 @@ func (s *server) serve(ctx context.Context) error {
 	return err
 }
 
-func (s *server) serveHTTP() error {
+func (s *server) serveHTTP(flag string, server *http.Server, listener net.Listener) error {
 	var err error
 	if s.identity != nil {
-		err = s.http.ServeTLS(s.httpListener, "", "")
+		err = server.ServeTLS(listener, "", "")
 	} else {
-		err = s.http.Serve(s.httpListener)
+		err = server.Serve(listener)
 	}
 
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 
-	return fmt.Errorf("--listen %s: %w", s.config.Listen, err)
+	return fmt.Errorf("%s %s: %w", flag, listener.Addr(), err)
 }
 
 // stop takes no new requests and waits for those under way.
@@ -257,22 +287,30 @@ func (s *server) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, finishWithin)
 	defer cancel()
 
-	var both sync.WaitGroup
+	var all sync.WaitGroup
 
-	both.Go(func() { s.grpc.Stop(ctx) })
-	both.Go(func() {
-		if err := s.http.Shutdown(ctx); err != nil {
-			s.log.Warn("requests under way were cut off", "error", err)
+	all.Go(func() { s.grpc.Stop(ctx) })
 
-			_ = s.http.Close()
+	for _, server := range []*http.Server{s.http, s.adminHTTP} {
+		if server == nil {
+			continue
 		}
-	})
-	both.Wait()
+
+		all.Go(func() {
+			if err := server.Shutdown(ctx); err != nil {
+				s.log.Warn("requests under way were cut off", "error", err)
+
+				_ = server.Close()
+			}
+		})
+	}
+
+	all.Wait()
 }
 
 // close gives leases back and keeps the counts, whatever was opened.
 func (s *server) close(ctx context.Context) error {
-	for _, listener := range []net.Listener{s.httpListener, s.grpcListener} {
+	for _, listener := range []net.Listener{s.httpListener, s.grpcListener, s.adminListener} {
 		if listener != nil {
 			_ = listener.Close() // mostly closed already, by its server
 		}

@@ -90,14 +90,14 @@ func bearer(header string) string {
 	return strings.TrimSpace(token)
 }
 
-// guard lets only callers with a valid token through to next. A nil tokenFile lets everyone through.
-func (f *tokenFile) guard(next http.Handler) http.Handler {
-	if f == nil {
+// guard lets only callers with a valid token through to next. Without an admitter it lets everyone through.
+func guard(tokens admitter, next http.Handler) http.Handler {
+	if tokens == nil {
 		return next
 	}
 
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !f.Allows(bearer(r.Header.Get("Authorization"))) {
+		if !tokens.Allows(bearer(r.Header.Get("Authorization"))) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="leaseway"`)
 			writeProblem(w, http.StatusUnauthorized, "send the header Authorization: Bearer TOKEN with one of the server's tokens")
 

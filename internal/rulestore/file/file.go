@@ -70,10 +70,15 @@ func (s *Store) now() (*rulestore.State, <-chan struct{}) {
 	return s.state, s.changed
 }
 
+// State is what Load gives.
+func (s *Store) State() *rulestore.State {
+	state, _ := s.now()
+	return state
+}
+
 // Load implements rulestore.Store.
 func (s *Store) Load(context.Context) (*rulestore.State, error) {
-	state, _ := s.now()
-	return state, nil
+	return s.State(), nil
 }
 
 // Write implements rulestore.Store: it names the file.

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// at is r as it is reached at another address.
+func (r *running) at(address string) *running {
+	return &running{HTTP: address, Log: r.Log, scheme: r.scheme, client: r.client, token: r.token}
+}
+
+// expected is a status, and a part of the body.
+type expected struct {
+	status int
+	part   string
+}
+
+// want calls and fails unless that comes.
+func (r *running) want(t *testing.T, call, body string, want expected) string {
+	t.Helper()
+
+	method, path, _ := strings.Cut(call, " ")
+
+	got := r.call(t, method, path, body)
+	if got.status != want.status || !strings.Contains(got.body, want.part) {
+		t.Errorf("%s: got %d %.500s, want %d with %q", call, got.status, got.body, want.status, want.part)
+	}
+
+	return got.body
+}
+
+const oneRule = `{"limit": 3, "windowSec": 3600, "keyBy": "user", "scope": "/v1/things"}`
+
+// A rule that is put is in force, is listed, shows what a key has left, and can be undone.
+func TestRulesAreChangedOverHTTP(t *testing.T) {
+	r := start(t)
+	r.want(t, "PUT /admin/rules/things", oneRule, expected{http.StatusOK, `"version"`})
+	eventually(t, "the rule decides", func() bool { return r.limit(t) == "3" })
+
+	if got := r.admitted(t, 2, things("ada", 1)); got != 2 {
+		t.Fatalf("%d of 2 admitted", got)
+	}
+
+	r.want(t, "GET /v1/limits?key=ada", "", expected{http.StatusOK, `"rule":"things","key":"ada"`})
+	r.want(t, "GET /v1/limits?key=ada", "", expected{http.StatusOK, `"remaining":1`})
+	r.want(t, "POST /admin/rules/things/reset", `{"key": "ada"}`, expected{http.StatusOK, `"remaining":3`})
+	r.want(t, "GET /admin/instances", "", expected{http.StatusOK, `"behind":0`})
+	r.want(t, "PUT /admin/rules/things", `{"limit": -1}`, expected{http.StatusUnprocessableEntity, "limit"})
+	r.want(t, "PUT /admin/switches/rule:things", `{"reason": "incident"}`, expected{http.StatusOK, `"version"`})
+	eventually(t, "the switch is thrown", func() bool { return r.metric(t, `leaseway_switched_off{rule="things"}`) == "1" })
+	eventually(t, "the log says so", func() bool { return r.logged("a kill switch is off", "what") == "rule:things" })
+	r.want(t, "DELETE /admin/switches/rule:things", "", expected{http.StatusOK, `"version"`})
+	eventually(t, "it is on again", func() bool { return r.limit(t) == "3" })
+	r.want(t, "GET /admin/audit", "", expected{http.StatusOK, `"author":"loopback"`})
+	r.want(t, "GET /admin/nothing", "", expected{http.StatusNotFound, "openapi.json"})
+	r.want(t, "PATCH /admin/audit", "{}", expected{http.StatusMethodNotAllowed, "GET"})
+}
+
+// Rules of a file are shown, and not changed.
+func TestRulesOfAFileAreShown(t *testing.T) {
+	path := file(t, thingsRules)
+	r := start(t, "--rules", path)
+	r.want(t, "GET /admin/rules/things", "", expected{http.StatusOK, `"limit":100`})
+	r.want(t, "PUT /admin/rules/things", oneRule, expected{http.StatusConflict, path})
+	r.want(t, "GET /v1/limits?key=ada", "", expected{http.StatusOK, `"remaining":100`})
+}
+
+// People have a listener of their own, if it is asked for.
+func TestTheAdminDoorApart(t *testing.T) {
+	r := start(t, "--admin-listen", "127.0.0.1:0")
+	people := r.at(r.logged("listening", "admin"))
+
+	people.want(t, "PUT /admin/rules/things", oneRule, expected{http.StatusOK, `"version"`})
+	people.want(t, "GET /metrics", "", expected{http.StatusOK, "leaseway_build_info"})
+	people.want(t, "GET /debug/pprof/goroutine?debug=1", "", expected{http.StatusOK, "goroutine profile"})
+	people.want(t, "GET /openapi.json", "", expected{http.StatusOK, "/admin/rules"})
+	people.want(t, "GET /readyz", "", expected{http.StatusOK, "ready"})
+	people.want(t, "POST /v1/check", `{"attributes": {}}`, expected{http.StatusNotFound, ""})
+	r.want(t, "GET /admin/rules", "", expected{http.StatusNotFound, ""})
+	r.want(t, "GET /metrics", "", expected{http.StatusNotFound, ""})
+	r.want(t, "GET /debug/pprof/", "", expected{http.StatusNotFound, ""})
+}
+
+// Tokens for holders that the store keeps admit to the doors of services, and to no other.
+func TestTokensOfTheStore(t *testing.T) {
+	r := start(t, "--rules-seed", file(t, thingsRules))
+	token := func(role string) string {
+		body := r.want(t, "POST /admin/tokens", `{"name": "`+role+`", "role": "`+role+`"}`, expected{http.StatusCreated, `"token"`})
+		_, rest, _ := strings.Cut(body, `"token":"`)
+		secret, _, _ := strings.Cut(rest, `"`)
+
+		return secret
+	}
+
+	r.token = token("admin")
+	holder := token("holder")
+
+	people := r.token
+	r.want(t, "GET /admin/rules", "", expected{http.StatusOK, "things"})
+
+	r.token = ""
+	r.want(t, "GET /admin/rules", "", expected{http.StatusUnauthorized, "token"})
+	eventually(t, "checks ask for a token", func() bool {
+		return r.call(t, http.MethodPost, "/v1/check", things("ada", 0)).status == http.StatusUnauthorized
+	})
+
+	r.token = holder
+	r.want(t, "POST /v1/check", things("ada", 0), expected{http.StatusOK, `"allowed":true`})
+	r.want(t, "GET /v1/limits?key=ada", "", expected{http.StatusOK, `"remaining"`})
+	r.want(t, "GET /admin/rules", "", expected{http.StatusForbidden, ""})
+
+	r.token = people
+	r.want(t, "GET /admin/tokens", "", expected{http.StatusOK, "holder"})
+}
