@@ -20,7 +20,6 @@ package leasewayredis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -109,7 +108,7 @@ func begin(url string, opts []Option) (*source, *options, error) {
 func (s *source) open(ctx context.Context, o *options) (*leaseway.Limiter, error) {
 	err := s.connect(ctx)
 	if err != nil && !o.late {
-		return nil, unusable(err)
+		return nil, unusable(ctx, &s.config, err)
 	}
 
 	// The work lives until Close, which a start that was given up calls as well.
@@ -177,15 +176,18 @@ func (s *source) reach(ctx context.Context) {
 }
 
 // unusable says what to do when Redis cannot be used.
-func unusable(err error) error {
+func unusable(ctx context.Context, config *redis.Config, err error) error {
 	e := &leaseway.Error{
-		Code: leaseway.CodeUnavailable, Message: "Redis cannot be used", Err: err,
-		Hint: "check that it runs there; with WithLateRedis a process starts without it; leaseway doctor --store says more",
+		Code: leaseway.CodeInvalid, Message: "Redis cannot be used as it was told", Err: err,
+		Hint: "check the URL, user, password and certificates; leaseway doctor --store says more",
 	}
 
-	if refused, ok := redis.Refused(err); ok {
-		e.Code = leaseway.CodeInvalid
-		e.Hint = fmt.Sprintf("it answers %s: check user, password and rights; leaseway doctor --store says more", refused)
+	switch redis.Diagnose(ctx, config, err) {
+	case redis.TroubleNobody, redis.TroubleSilent, redis.TroubleLoading, redis.TroubleDown, redis.TroubleEncrypted, redis.TroubleOther:
+		e.Code, e.Message = leaseway.CodeUnavailable, "Redis does not answer"
+		e.Hint = "check that it runs there; with WithLateRedis a process starts without it; leaseway doctor --store says more"
+	case redis.TroublePassword, redis.TroubleNoPassword, redis.TroubleRights, redis.TroublePlaintext, redis.TroubleAuthority,
+		redis.TroubleName, redis.TroubleCertificate, redis.TroubleMaster:
 	}
 
 	return e

@@ -3,6 +3,7 @@ package leasewayredis_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -405,6 +406,70 @@ func TestOpenRefuses(t *testing.T) {
 		leasewayredis.WithLimiter(leaseway.WithDeadline(unhurried)))
 	if n, degraded := take(l, "small", "ada", 15); n != 10 || degraded != 0 {
 		t.Errorf("with all options %d of 10 passed, %d of them without Redis", n, degraded)
+	}
+}
+
+// The master dies behind its sentinels: limits go on where they were, and meanwhile each rule's onUnavailable decides.
+func TestFailover(t *testing.T) {
+	group := redistest.NewSentinels(t)
+	l := open(t, "redis+sentinel://"+strings.Join(group.Addresses(), ",")+"/"+redistest.MasterName,
+		`rules: [{id: r, keyBy: user, algorithm: sliding_log, limit: 20, window: 12h, onUnavailable: deny}]`,
+		leasewayredis.WithSentinelUser("", ""))
+
+	passed := 0
+
+	eventually(t, "half of the limit is admitted", func() bool {
+		n, _ := take(l, "r", "ada", 1)
+		passed += n
+
+		return passed == 10
+	})
+
+	if err := group.Master.Do(t.Context(), "WAIT", "1", "0"); err != nil { // until the replica has heard of it
+		t.Fatal(err)
+	}
+
+	group.Master.Kill()
+
+	eventually(t, "the rest is admitted", func() bool {
+		n, degraded := take(l, "r", "ada", 1)
+		passed += n
+
+		if degraded > 0 {
+			t.Error("a rule that denies in an outage admitted")
+		}
+
+		return passed >= 20
+	})
+
+	more := 0
+
+	for range 20 {
+		n, _ := take(l, "r", "ada", 1)
+		more += n
+	}
+
+	if more > 0 {
+		t.Errorf("%d above the limit passed", more)
+	}
+}
+
+// Over TLS, with a certificate of one's own.
+func TestTLS(t *testing.T) {
+	certs := redistest.NewCertificates(t)
+	_, address := redistest.NewTLSServer(t, certs, "--tls-auth-clients", "yes")
+	patient := leasewayredis.WithLimiter(leaseway.WithDeadline(unhurried))
+
+	_, err := leasewayredis.Open(t.Context(), "rediss://"+address, parse(slowly))
+	if !errors.Is(err, &leaseway.Error{Code: leaseway.CodeInvalid}) || !strings.Contains(err.Error(), "certificates") {
+		t.Errorf("by the system's authorities: %v", err)
+	}
+
+	l := open(t, "rediss://"+address, slowly, patient, leasewayredis.WithTLS(&tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: certs.Pool, Certificates: []tls.Certificate{certs.Client},
+	}))
+	if n, degraded := take(l, "small", "ada", 15); n != 10 || degraded != 0 {
+		t.Errorf("%d of 10 passed, %d of them without Redis", n, degraded)
 	}
 }
 

@@ -5,14 +5,11 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/leaseway/leaseway/internal/ledger"
-	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
@@ -78,38 +75,6 @@ func TestEvictionIsWarnedOf(t *testing.T) {
 
 		if got := strings.Contains(log.String(), "forgets counts"); got != warned {
 			t.Errorf("%s: warned %v: %s", policy, got, log.String())
-		}
-	}
-}
-
-// A user of these rights can do all that the store does.
-func TestLeastRights(t *testing.T) {
-	server := redistest.NewServer(t)
-	rights := "on >secret resetchannels ~rl:* +fcall +function|load +get +set +del +hget +hset +hdel +hlen +hgetall +hrandfield " +
-		"+zadd +zcard +zscore +zremrangebyscore +pttl +pexpire +time +cluster|slots +cluster|shards +ping +client|setname"
-
-	if err := server.Do(t.Context(), append([]string{"ACL", "SETUSER", "app"}, strings.Fields(rights)...)...); err != nil {
-		t.Fatal(err)
-	}
-
-	s, err := New(t.Context(), Config{Addresses: []string{server.Address}, Username: "app", Password: "secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	defer s.Close(context.Background())
-
-	if _, err := s.Beat(t.Context(), []uint64{1}, time.Second); err != nil {
-		t.Error(err)
-	}
-
-	q := &taker{T: t, store: s}
-
-	for i := range 200 { // enough of them that groups are swept
-		for _, terms := range []ledger.Terms{hourly(2), {Algorithm: rate.SlidingLog, Bucket: hourly(2).Bucket, Length: 1000, Version: 2}} {
-			if _, err := q.take(t.Context(), strconv.Itoa(i), terms); err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 }

@@ -80,7 +80,7 @@ func isPlain(ctx context.Context, address string) bool {
 func troubleOf(err error) Trouble {
 	text := err.Error()
 
-	if word, ok := Refused(err); ok {
+	if word, ok := refusedWith(err); ok {
 		switch word {
 		case "WRONGPASS":
 			return TroublePassword
@@ -121,9 +121,21 @@ func troubleOf(err error) Trouble {
 		return TroubleSilent
 	case strings.Contains(text, "EOF") || strings.Contains(text, "connection reset"):
 		return TroubleEncrypted
-	case rueidis.IsRedisNil(err):
+	case strings.Contains(text, "No such master"):
 		return TroubleMaster
 	default:
 		return TroubleOther
 	}
+}
+
+// refusedWith returns the word with which Redis refused, such as WRONGPASS, if it is Redis's own answer that err is about.
+func refusedWith(err error) (word string, ok bool) {
+	e, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok {
+		return "", false
+	}
+
+	word, _, _ = strings.Cut(e.Error(), " ")
+
+	return word, true
 }

@@ -2,11 +2,8 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
-
-	"github.com/redis/rueidis"
 )
 
 // warn says which nodes may forget ledgers that still count: all keys have a time
@@ -33,16 +30,4 @@ func field(info, name string) string {
 	value, _, _ := strings.Cut(rest, "\r")
 
 	return value
-}
-
-// Refused returns the word with which Redis refused, such as WRONGPASS, if it is Redis's own answer that err is about.
-func Refused(err error) (word string, ok bool) {
-	e, ok := errors.AsType[*rueidis.RedisError](err)
-	if !ok {
-		return "", false
-	}
-
-	word, _, _ = strings.Cut(e.Error(), " ")
-
-	return word, true
 }

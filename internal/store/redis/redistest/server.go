@@ -81,8 +81,13 @@ func (s *Server) Start(ctx context.Context, more ...string) error {
 			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 	}
 
+	return s.boot(ctx, append(args, more...))
+}
+
+// boot starts the process and waits until it answers.
+func (s *Server) boot(ctx context.Context, args []string) error {
 	s.output = &lockedBuffer{}
-	if err := s.run(append(args, more...)); err != nil {
+	if err := s.run(args); err != nil {
 		return err
 	}
 
