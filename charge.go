@@ -66,10 +66,29 @@ func reasonOf(k table.Kind) Reason {
 // copy that is refunded again gives the tokens back again.
 func (l *Limiter) Refund(d Decision) {
 	l.Done(d)
-	l.table.Refund(d.charges.first)
-	l.table.Refund(d.charges.second)
+	l.twice("refunding a decision", func() {
+		l.at(stageRefund)
+		l.refund(&d)
+	})
+}
 
-	for _, c := range d.charges.more {
+// refund gives back the tokens that d charged, each charge once, even if it is called again after a panic.
+func (l *Limiter) refund(d *Decision) {
+	for c := d.charges.next(); !c.None(); c = d.charges.next() {
 		l.table.Refund(c)
 	}
+}
+
+// next takes one charge out; one of nothing when there is none left.
+func (c *charges) next() (next table.Charge) {
+	switch n := len(c.more); {
+	case n > 0:
+		next, c.more = c.more[n-1], c.more[:n-1]
+	case !c.second.None():
+		next, c.second = c.second, table.Charge{}
+	default:
+		next, c.first = c.first, table.Charge{}
+	}
+
+	return next
 }

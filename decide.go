@@ -21,6 +21,7 @@ type scratch struct {
 	class   rule.Class
 	holds   holds
 	shed    Reason // by which a shedder that only watches would have refused
+	keyed   bool   // hits and holds are those of all rules that matched
 }
 
 // refusal is what a rule refuses before any budget is looked at.
@@ -56,7 +57,7 @@ func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decisi
 	s, _ := l.scratches.Get().(*scratch)
 	s.req, s.class = *req, g.class
 
-	defer l.recovered(s, d)
+	defer l.recovered(s, g, d)
 
 	if l.shedder.level.Load() != 0 && l.sheds(s, d) {
 		l.free(s)
@@ -64,17 +65,20 @@ func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decisi
 		return
 	}
 
-	if f := l.table.Fleet(); f.On() && req.Finishes && !s.holds.enter(ctx, f, s, d) {
+	if f := l.table.Fleet(); f.On() && req.Finishes && !l.enter(ctx, f, s, d) {
 		l.free(s)
 
 		return
 	}
 
 	l.match(s, g)
+	l.at(stageSlots)
 
-	// First, since it may wait in a rule's queue; the deadline of the others begins then.
+	// First, since it may wait in a rule's queue; then the deadline of the others begins anew.
 	held := s.refused.rule != nil || s.holds.take(ctx, l.table, s.req.Peek, d)
+
 	l.together(s)
+	l.at(stageRate)
 
 	switch {
 	case s.refused.rule != nil:
@@ -93,6 +97,7 @@ func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decisi
 		l.decideAll(ctx, s, d)
 	}
 
+	l.at(stageRated)
 	s.holds.settle(d)
 
 	d.Class, d.ShadowShed = s.class.Lowered(req.LowerTo), s.shed
@@ -104,53 +109,10 @@ func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decisi
 	l.free(s)
 }
 
-// recovered turns a panic of ours into an outage: before any rule was matched
-// the request is served, after it the rules say.
-func (l *Limiter) recovered(s *scratch, d *Decision) {
-	p := recover()
-	if p == nil {
-		return
-	}
-
-	l.panicked(p)
-	s.holds.release()
-	d.slot.Release()
-
-	*d = s.outage()
-}
-
-func (l *Limiter) panicked(cause any) {
-	l.table.Panicked()
-	l.options.logger.Error("recovered a panic while deciding a request", "panic", cause)
-}
-
-// outage is the decision of the rules in s when they cannot be asked.
-func (s *scratch) outage() Decision {
-	d := Decision{Allowed: true}
-
-	for i := range s.hits {
-		if d = outage(s.hits[i].Rule.Of(s.hits[i].Key)); !d.Allowed {
-			break
-		}
-	}
-
-	return d
-}
-
-// outage is the decision of a rule that cannot be asked; nil is no rule.
-func outage(def *rule.Rule) Decision {
-	switch {
-	case def == nil:
-		return Decision{Allowed: true}
-	case def.OnUnavailable == rule.Deny:
-		return Decision{Reason: ReasonUnavailable, Origin: OriginClosed, Rule: def.ID, RetryAfter: time.Second}
-	default:
-		return Decision{Allowed: true, Origin: OriginOpen}
-	}
-}
-
 // match fills in s with the rules that the request must pass and those that only watch.
 func (l *Limiter) match(s *scratch, g *glance) {
+	l.at(stageKeys)
+
 	rules := g.rules
 	s.matches = append(s.matches[:0], g.matches...)
 
@@ -191,6 +153,8 @@ func (l *Limiter) match(s *scratch, g *glance) {
 			s.hits = append(s.hits, hit)
 		}
 	}
+
+	s.keyed = true
 }
 
 // addKey adds the key that the request spends under a rule that matched, of which
@@ -233,13 +197,18 @@ func (s *scratch) addKey(m *rule.Match, rules []*table.Rule) bool {
 	return true
 }
 
-// together has all rules of a request wait until one deadline, if there are several.
+// together has all rules of a request wait until one deadline, if there are
+// several, or it waits for something already.
 func (l *Limiter) together(s *scratch) {
-	if len(s.hits)+len(s.shadows) < 2 {
-		return
-	}
+	until := s.holds.until
+	if until == 0 {
+		if len(s.hits)+len(s.shadows) < 2 {
+			return
+		}
 
-	until := l.table.Until()
+		until = l.table.Until()
+		s.holds.until = until
+	}
 
 	for i := range s.hits {
 		s.hits[i].Out.Until = until
@@ -311,8 +280,12 @@ func (l *Limiter) peek(ctx context.Context, s *scratch, d *Decision) {
 	d.from(&s.hits[shown])
 }
 
-// shadow lets the rules that only watch decide, each by itself.
+// shadow lets the rules that only watch decide, each by itself. A bug among them
+// changes nothing about the request.
 func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
+	defer l.survived("deciding what is in shadow")
+
+	l.at(stageShadow)
 	s.holds.watch(ctx, s.req.Peek, d)
 
 	for i := range s.shadows {

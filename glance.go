@@ -13,13 +13,16 @@ type glance struct {
 	matches []rule.Match
 	rules   []*table.Rule // those that the matches count in
 	decided bool
-	asked   *rule.Rule // that one alone has to say
 }
 
 // glance looks at req, and decides it if it is subject to no rule, or to one
 // alone that counts tokens and can say from memory. It reuses buf's memory.
 func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance) {
-	defer l.glimpsed(&g, d)
+	var asked *table.Rule // which is not in g: what is in there stays on the stack
+
+	defer l.glimpsed(req, &g, &asked, d)
+
+	l.at(stageSwitch)
 
 	if l.table.AllOff() {
 		*d = Decision{Allowed: true, Class: l.table.Set().ClassOf(req).Lowered(req.LowerTo)}
@@ -27,6 +30,8 @@ func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance)
 
 		return g
 	}
+
+	l.at(stageMatch)
 
 	g.class = l.table.Set().ClassOf(req)
 	g.matches, g.rules = l.table.Match(req, buf)
@@ -41,7 +46,10 @@ func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance)
 	case 1:
 		m := &g.matches[0]
 		if r := g.rules[m.Index]; m.Rule.Mode == rule.Enforce && !m.Rule.Block && r.Plain() {
-			g.asked = m.Rule
+			asked = r
+
+			l.at(stageQuick)
+
 			g.decided = d.quick(r, m.Rule, req)
 		}
 	}
@@ -69,17 +77,4 @@ func (d *Decision) quick(r *table.Rule, def *rule.Rule, req *Request) bool {
 	d.charges.first = out.Charge
 
 	return true
-}
-
-// glimpsed turns a panic of ours into an outage, as recovered does.
-func (l *Limiter) glimpsed(g *glance, d *Decision) {
-	p := recover()
-	if p == nil {
-		return
-	}
-
-	l.panicked(p)
-
-	g.decided = true
-	*d = outage(g.asked)
 }

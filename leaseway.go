@@ -51,6 +51,7 @@ type Limiter struct {
 
 	scratches sync.Pool // of *scratch
 	closed    atomic.Bool
+	trip      func(stage) // of tests alone, see at
 }
 
 // embeddedTTL is how long leases live that never leave the process.
@@ -175,9 +176,11 @@ func (l *Limiter) start(also func(context.Context)) {
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
 
-	l.work.Go(func() { l.table.Run(ctx) })
-	l.work.Go(func() { l.shedder.run(ctx) })
-	l.work.Go(func() { also(ctx) })
+	bugs := l.table.Mishaps()
+
+	l.work.Go(func() { bugs.Keep(ctx, "working in the background", l.table.Run) })
+	l.work.Go(func() { bugs.Keep(ctx, "measuring the load", l.shedder.run) })
+	l.work.Go(func() { bugs.Keep(ctx, "following the rules", also) })
 }
 
 func (l *Limiter) halt() {

@@ -16,11 +16,17 @@ func (l *Limiter) Measures() bool { return l.shedder.measures.Load() }
 // Begin notes that a worker of this process begins with a request, which waited
 // for it for so long; 0 if that is not known. End must follow.
 func (l *Limiter) Begin(waited time.Duration) {
+	defer l.survived("measuring a request")
+
 	l.shedder.meter.Begin(l.table.Now(), waited.Microseconds())
 }
 
 // End notes that the worker is done with a request that Begin was called for.
-func (l *Limiter) End() { l.shedder.meter.End(l.table.Now()) }
+func (l *Limiter) End() {
+	defer l.survived("measuring a request")
+
+	l.shedder.meter.End(l.table.Now())
+}
 
 // TimeIn returns the time of day d from now, as for Decision.Reset: by the clock
 // that decisions from memory go by, which is a millisecond late at most while

@@ -51,7 +51,7 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 		return r.Peek(key)
 	}
 
-	defer r.recovered(&d)
+	defer r.recovered(&d, key, cost)
 
 	var out table.Outcome
 
@@ -90,7 +90,7 @@ func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 
 // Peek says what Take would, and takes nothing.
 func (r *Rule) Peek(key string) (d Decision) {
-	defer r.recovered(&d)
+	defer r.recovered(&d, key, 0)
 
 	if r.rule.SwitchedOff() || !r.rule.Applies(key) {
 		return Decision{Allowed: true}
@@ -153,10 +153,16 @@ func (r *Rule) Wait(ctx context.Context, key string, cost int64) error {
 	}
 }
 
-// recovered lets a request pass that met a bug of ours, and counts it.
-func (r *Rule) recovered(d *Decision) {
-	if p := recover(); p != nil {
-		r.limiter.panicked(p)
-		*d = outage(r.rule.Of(""))
+// recovered turns a panic of ours into an outage of the rule: for a request of
+// cost tokens of key, 0 for one that only looks. It is deferred.
+func (r *Rule) recovered(d *Decision, key string, cost int64) {
+	p := recover()
+	if p == nil {
+		return
 	}
+
+	r.limiter.table.Mishaps().Note("deciding a request", p)
+
+	*d = Decision{Allowed: true}
+	r.limiter.withoutStore(d, []table.Hit{{Rule: r.rule, Key: key, Cost: cost}}, cost == 0)
 }

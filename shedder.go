@@ -214,8 +214,13 @@ func shedConfig(c *rule.WorkerShedder) shed.Config {
 	}
 }
 
-// sheds reports whether the worker shedder refuses the request, with d as its answer.
+// sheds reports whether the worker shedder refuses the request, with d as its
+// answer; if that meets a bug, it does not.
 func (l *Limiter) sheds(s *scratch, d *Decision) bool {
+	defer l.survived("deciding by the worker shedder")
+
+	l.at(stageWorker)
+
 	refused, refuses, shadowed := l.shedder.drops(&s.req, s.class.Lowered(s.req.LowerTo))
 
 	switch {

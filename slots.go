@@ -14,7 +14,16 @@ import (
 // nothing, and for any other decision it does nothing at all. A request that is
 // never done occupies its slot for as long as this process lives: Stats tells
 // how long the oldest has lasted.
-func (l *Limiter) Done(d Decision) { d.slot.Release() }
+func (l *Limiter) Done(d Decision) {
+	if d.slot.None() {
+		return
+	}
+
+	l.twice("ending a request", func() {
+		l.at(stageDone)
+		d.slot.Release()
+	})
+}
 
 // HoldsSlot reports whether the decision must be finished with Limiter.Done: it
 // is allowed, and a concurrency rule counts it as in flight until then.
@@ -40,6 +49,7 @@ type holds struct {
 	fleet   table.Slot      // of the fleet shedder
 	hits    []table.SlotHit // that it must pass
 	shadows []table.SlotHit // that only watch
+	until   int64           // the deadline of all that a coordinator must be asked for, µs; 0 while none began
 }
 
 // add notes a concurrency rule.
@@ -59,11 +69,16 @@ func (hs *holds) take(ctx context.Context, t *table.Table, peek bool, d *Decisio
 		return true
 	}
 
-	until := t.Until() // one deadline for all that none of them has in memory
+	if hs.until == 0 {
+		hs.until = t.Until()
+	}
+
+	queues := false
 
 	for i := range hs.hits {
 		h := &hs.hits[i]
-		h.Out.Until = until
+		h.Out.Until = hs.until
+		queues = queues || h.Rule.Of(h.Key).Queue.Size > 0
 
 		if peek {
 			h.Peek(ctx)
@@ -79,6 +94,10 @@ func (hs *holds) take(ctx context.Context, t *table.Table, peek bool, d *Decisio
 		}
 	}
 
+	if queues { // to wait in a line is another thing than to wait for an answer
+		hs.until = 0
+	}
+
 	return true
 }
 
@@ -86,7 +105,7 @@ func (hs *holds) take(ctx context.Context, t *table.Table, peek bool, d *Decisio
 // refuses it, with d as the answer.
 func (hs *holds) enter(ctx context.Context, f *table.Fleet, s *scratch, d *Decision) bool {
 	class := s.class.Lowered(s.req.LowerTo)
-	slot, verdict := f.Enter(ctx, class, s.req.Peek)
+	slot, verdict := f.Enter(ctx, class, s.req.Peek, hs.until)
 	hs.fleet = slot
 
 	switch verdict {
@@ -128,6 +147,7 @@ func (hs *holds) settle(d *Decision) {
 func (hs *holds) watch(ctx context.Context, peek bool, d *Decision) {
 	for i := range hs.shadows {
 		h := &hs.shadows[i]
+		h.Out.Until = hs.until
 
 		if peek {
 			h.Peek(ctx)
@@ -155,7 +175,7 @@ func (hs *holds) release() {
 
 // reset forgets everything, and keeps the memory.
 func (hs *holds) reset() {
-	hs.fleet = table.Slot{}
+	hs.fleet, hs.until = table.Slot{}, 0
 	clear(hs.hits)
 	clear(hs.shadows)
 	hs.hits, hs.shadows = hs.hits[:0], hs.shadows[:0]

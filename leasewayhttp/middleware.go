@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/mishap"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -47,7 +48,7 @@ type Middleware struct {
 	meter    meter // nil for one that does not measure
 	config   config
 	policies policies
-	panics   recovery
+	bugs     mishap.Log
 }
 
 // Stats are counts since the start.
@@ -66,7 +67,7 @@ func newMiddleware(limiter decider, opts []Option) *Middleware {
 		opt.apply(&m.config)
 	}
 	m.meter, _ = limiter.(meter)
-	m.panics.logger = m.config.logger
+	m.bugs.Logger = m.config.logger
 	return m
 }
 
@@ -101,7 +102,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 }
 
 // Stats returns counts since the start.
-func (m *Middleware) Stats() Stats { return Stats{Panics: m.panics.count.Load()} }
+func (m *Middleware) Stats() Stats { return Stats{Panics: m.bugs.Count()} }
 
 // isFree tells the requests that no rule is asked about.
 func (m *Middleware) isFree(r *http.Request) bool {
@@ -113,7 +114,7 @@ func (m *Middleware) isFree(r *http.Request) bool {
 // outage of the API.
 func (m *Middleware) decide(d *leaseway.Decision, h http.Header, r *http.Request) (wait int64, wanted bool) {
 	d.Allowed, wanted = true, true
-	defer m.panics.recover(r)
+	defer m.survived("deciding a request, which was served unless it was refused before")
 	set := m.limiter.Rules()
 	var req leaseway.Request
 	m.describe(&req, r, set)
@@ -133,6 +134,13 @@ func (m *Middleware) decide(d *leaseway.Decision, h http.Header, r *http.Request
 		m.setFields(h, d, wait, headers)
 	}
 	return wait, wanted
+}
+
+// survived must be deferred itself, since only a deferred function can stop a panic.
+func (m *Middleware) survived(what string) {
+	if cause := recover(); cause != nil {
+		m.bugs.Note(what, cause)
+	}
 }
 
 // headers is which fields a response carries: what the option says, else the document, else all.

@@ -82,11 +82,15 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	// A problem always marshals, and a client that went away needs no body.
+	_, _ = w.Write(m.body(&f)) // a client that went away needs none
+}
+
+// body is the problem document of a refusal; empty after a panic, since the status says the most of it.
+func (m *Middleware) body(f *refusal) (body []byte) {
+	defer m.survived("saying why a request was refused")
 	f.monthly, f.docs = m.isMonthly(f.decision.Rule), m.config.docs
-	if body, err := json.Marshal(f.problem()); err == nil {
-		_, _ = w.Write(body)
-	}
+	body, _ = json.Marshal(f.problem()) // a problem always marshals
+	return body
 }
 
 // isMonthly says whether the windows of a rule are months; a decision only has their nominal length.

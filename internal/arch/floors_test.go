@@ -52,7 +52,7 @@ func floors() map[string]place {
 			"internal/table", "internal/coordinator", "internal/store/memory", "internal/ledger", "internal/rate", "rule", "internal/plots",
 		}},
 
-		"leasewayhttp":       {doors, []string{root, "rule"}},
+		"leasewayhttp":       {doors, []string{root, "rule", "internal/mishap"}},
 		"internal/rest":      {doors, nil},
 		"internal/check":     {doors, []string{root, "internal/rest", "rule"}},
 		"internal/admin":     {doors, []string{"internal/rest", "internal/rulestore", "rule"}},
@@ -60,7 +60,7 @@ func floors() map[string]place {
 
 		root: {sdk, []string{
 			"internal/table", "internal/coordinator", "internal/store", "internal/store/memory", "internal/rpc",
-			"internal/load", "rule", "internal/holder", "internal/ledger", "internal/rate", "internal/shed",
+			"internal/load", "rule", "internal/holder", "internal/ledger", "internal/rate", "internal/shed", "internal/mishap",
 		}},
 
 		// The one public package with a driver. It stands on the SDK, whose Limiter it returns.
@@ -69,7 +69,8 @@ func floors() map[string]place {
 		}},
 
 		"internal/load":                  {engine, nil},
-		"internal/table":                 {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots"}},
+		"internal/mishap":                {engine, nil},
+		"internal/table":                 {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots", "internal/mishap"}},
 		"internal/coordinator":           {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},
 		"internal/rpc":                   {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},
 		"internal/store":                 {engine, []string{"internal/ledger", "internal/rate"}},

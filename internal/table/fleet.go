@@ -63,11 +63,12 @@ func (f *Fleet) follow(t *Table, set *rule.Set) {
 // On reports whether there is a fleet shedder now.
 func (f *Fleet) On() bool { return f.on.Load() }
 
-// Enter has the shedder decide a request of a class. slot is to be released when
+// Enter has the shedder decide a request of a class, which waits until then at most,
+// µs on the table's clock; 0 is the deadline from now. slot is to be released when
 // the request is over, unless it was refused. With peek nothing is occupied or counted.
-func (f *Fleet) Enter(ctx context.Context, class rule.Class, peek bool) (slot Slot, verdict Verdict) {
+func (f *Fleet) Enter(ctx context.Context, class rule.Class, peek bool, until int64) (slot Slot, verdict Verdict) {
 	t := f.all.table
-	if t.Switches().OfLimiter(rule.LimiterFleet).OffAt(time.UnixMicro(t.Wall())) {
+	if off := t.Switches().OfLimiter(rule.LimiterFleet); off.Off && off.OffAt(time.UnixMicro(t.Wall())) {
 		return Slot{}, Entered
 	}
 
@@ -81,6 +82,15 @@ func (f *Fleet) Enter(ctx context.Context, class rule.Class, peek bool) (slot Sl
 	}
 
 	rest := SlotHit{Rule: f.rest, Cost: 1, Class: class}
+	all.Out.Until, rest.Out.Until = until, until
+	entered := false
+
+	defer func() {
+		if !entered { // refused, or a bug
+			rest.Slot.Release()
+			all.Slot.Release()
+		}
+	}()
 
 	if peek {
 		rest.Peek(ctx)
@@ -93,12 +103,9 @@ func (f *Fleet) Enter(ctx context.Context, class rule.Class, peek bool) (slot Sl
 		all.Take(ctx)
 	}
 
-	if rest.Out.Kind == Allowed && all.Out.Kind == Allowed {
+	if entered = rest.Out.Kind == Allowed && all.Out.Kind == Allowed; entered {
 		return rest.Slot.Join(all.Slot), Entered
 	}
-
-	rest.Slot.Release()
-	all.Slot.Release()
 
 	return Slot{}, f.count(class, peek)
 }
@@ -152,31 +159,32 @@ func (f *Fleet) Stats() (s FleetStats) {
 func (h *SlotHit) Force() {
 	t := h.Rule.table
 
-	for {
-		k := h.Rule.slotKey(h.Key)
-
-		k.mu.Lock()
-
-		if k.gone {
-			k.mu.Unlock()
-
-			continue
-		}
-
-		now := t.clock.Now()
-		k.refresh()
-		k.used = now
-		k.Force(h.Cost)
-		k.admit(h, FromLease, now)
-
-		k.mu.Unlock()
-
-		if k.Idle() < 0 && !k.asking.Load() && !t.out.down(0) {
-			t.enqueueSlots(k, false) // more is in flight than is held: to be told
-		}
-
-		return
+	k := h.Rule.slotKey(h.Key)
+	for !h.force(k) {
+		k = h.Rule.slotKey(h.Key) // it left the table
 	}
+
+	if k.Idle() < 0 && !k.asking.Load() && !t.out.down(0) {
+		t.enqueueSlots(k, false) // more is in flight than is held: to be told
+	}
+}
+
+// force is Force under the key's lock; it reports false if the key has left the table.
+func (h *SlotHit) force(k *slotKey) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+
+	if k.gone {
+		return false
+	}
+
+	now := h.Rule.table.clock.Now()
+	k.refresh()
+	k.used = now
+	k.Force(h.Cost)
+	k.admit(h, FromLease, now)
+
+	return true
 }
 
 // pin keeps the rule's one key, with what this process offers for its limit.

@@ -12,7 +12,7 @@ func (r *rig) enter(i, n int, class rule.Class) (slots []table.Slot, verdict tab
 	r.t.Helper()
 
 	for range n {
-		slot, v := r.holders[i].Fleet().Enter(r.t.Context(), class, false)
+		slot, v := r.holders[i].Fleet().Enter(r.t.Context(), class, false, 0)
 		verdict = v
 
 		if v == table.Entered {

@@ -166,7 +166,7 @@ func (t *Table) callTimeout() time.Duration {
 func (t *Table) acquire(ctx context.Context, batch *ledger.Batch) (answers *ledger.Answers, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			t.counts.panics.Add(1)
+			t.mishaps.Note("calling the source", p)
 
 			err = fmt.Errorf("panic in the source: %v", p)
 		}
@@ -291,6 +291,14 @@ func (e *Entry) lost(now int64, transient bool) {
 	e.crash()
 }
 
+// unanswered is lost for an ask whose call brought nothing.
+func (e *Entry) unanswered(now int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	e.lost(now, true)
+}
+
 // fail handles a call that brought nothing.
 func (t *Table) fail(now int64, entries []*Entry, err error) {
 	t.counts.failed.Add(1)
@@ -300,9 +308,7 @@ func (t *Table) fail(now int64, entries []*Entry, err error) {
 	}
 
 	for _, e := range entries {
-		e.mu.Lock()
-		e.lost(now, true)
-		e.mu.Unlock()
+		e.unanswered(now)
 	}
 }
 
@@ -359,5 +365,5 @@ func (t *Table) allRules() []*Rule {
 
 // counts of the table's calls.
 type counts struct {
-	calls, asks, failed, late, panics, overflow, off atomic.Int64
+	calls, asks, failed, late, overflow, off atomic.Int64
 }

@@ -91,6 +91,7 @@ func (h *Hit) commit() {
 		}
 
 		h.Out.Charge = Charge{entry: e, epoch: h.epoch, cost: h.Cost, end: e.countsUntil()}
+		h.held = holdsNothing // it is spent
 
 		if e.Low() {
 			h.Rule.table.afterSpend(e, true, false)

@@ -4,6 +4,18 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
+// TakeWithout is Take as if no coordinator could be asked: for a request that a bug
+// kept from being decided in the usual way.
+func (r *Rule) TakeWithout(key string, n int64, out *Outcome) {
+	if r.retired.Load() {
+		*out = Outcome{}
+
+		return
+	}
+
+	r.entry(key).decideLocal(r.table.clock.Now(), n, out)
+}
+
 // decideLocal decides without a coordinator.
 func (e *Entry) decideLocal(now, n int64, out *Outcome) {
 	e.mu.Lock()

@@ -39,6 +39,13 @@ const (
 func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 	until := t.until(&hits[0].Out)
 	alone := false // decide without waiting any longer
+	decided := false
+
+	defer func() {
+		if !decided { // a bug: nobody must pay for it
+			t.undo(hits)
+		}
+	}()
 
 	for tries := 1; ; tries++ {
 		dry := t.reserveAll(hits, alone)
@@ -46,6 +53,8 @@ func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 			for i := range hits {
 				hits[i].commit()
 			}
+
+			decided = true
 
 			return -1
 		}
@@ -65,11 +74,26 @@ func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 		}
 
 		if worst >= 0 {
+			decided = true
+
 			return worst
 		}
 
 		if alone = !t.leaseAll(ctx, hits, until); alone && ctx.Err() != nil {
-			return t.quitAll(hits)
+			worst, decided = t.quitAll(hits), true
+
+			return worst
+		}
+	}
+}
+
+// undo gives back what hits have reserved or spent.
+func (t *Table) undo(hits []Hit) {
+	for i := range hits {
+		if hits[i].held != holdsNothing {
+			hits[i].cancel()
+		} else if c := hits[i].Out.Charge; !c.None() {
+			t.Refund(c)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package table
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -67,6 +66,8 @@ func (t *Table) dispatch(ctx context.Context) {
 	delay.Stop()
 
 	armed := false
+
+	signal(t.queue.refill) // what is queued since a panic, if this is a new beginning
 
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -137,8 +138,7 @@ func (t *Table) turnWheel() {
 // recovered turns a bug of ours into a failure that then is handled. It is deferred.
 func (t *Table) recovered(then func(err error)) {
 	if p := recover(); p != nil {
-		t.counts.panics.Add(1)
-		t.cfg.Logger.Error("recovered a panic in the background", "holder", t.cfg.Name, "panic", p, "stack", string(debug.Stack()))
+		t.mishaps.Note("refilling in the background", p)
 		then(fmt.Errorf("panic: %v", p))
 	}
 }

@@ -178,9 +178,7 @@ func (t *Table) slotCall(ctx context.Context, keys []*slotKey) (more []*slotKey)
 
 func loseSlots(now int64, keys []*slotKey) {
 	for _, k := range keys {
-		k.mu.Lock()
-		k.lose(now, true)
-		k.mu.Unlock()
+		k.locked(func() { k.lose(now, true) })
 	}
 }
 

@@ -296,12 +296,19 @@ func (k *slotKey) release(n int64) {
 	t := k.rule.table
 
 	if k.lined.Load() > 0 {
-		k.mu.Lock()
-		k.serve(t.clock.Now())
-		k.mu.Unlock()
+		k.locked(func() { k.serve(t.clock.Now()) })
 	}
 
 	if k.eager.Load() && k.Idle() > 0 && !k.asking.Load() && !t.out.down(0) {
 		t.enqueueSlots(k, false)
 	}
+}
+
+// locked calls do under the key's lock, which comes back even if do panics: a
+// bug must not stop all who come after it.
+func (k *slotKey) locked(do func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+
+	do()
 }

@@ -3,6 +3,7 @@ package table
 import (
 	"sync/atomic"
 
+	"github.com/leaseway/leaseway/internal/mishap"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -89,7 +90,7 @@ func (t *Table) Stats() Stats {
 	s := Stats{
 		Version: t.Set().Version, Keys: t.keys.Load(), Live: t.live.Load(),
 		Calls: t.counts.calls.Load(), Asks: t.counts.asks.Load(), Failed: t.counts.failed.Load(),
-		Late: t.counts.late.Load(), Panics: t.counts.panics.Load(), Overflow: t.counts.overflow.Load(), Off: t.counts.off.Load(),
+		Late: t.counts.late.Load(), Panics: t.mishaps.Count(), Overflow: t.counts.overflow.Load(), Off: t.counts.off.Load(),
 		Down: t.out.down(now),
 	}
 
@@ -150,8 +151,8 @@ func (r *Rule) statsIn(mode rule.Mode) (s RuleStats, some bool) {
 	return s, some
 }
 
-// Panicked counts a panic that was recovered above the table.
-func (t *Table) Panicked() { t.counts.panics.Add(1) }
+// Mishaps counts the panics that are recovered here and above the table.
+func (t *Table) Mishaps() *mishap.Log { return &t.mishaps }
 
 // KeyStats are what is known of one key.
 type KeyStats struct {

@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/mishap"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -98,6 +99,7 @@ type Table struct {
 
 	waiters sync.Pool // of *waiter
 	flights sync.Pool // of *flight
+	mishaps mishap.Log
 	closed  atomic.Bool
 	beats   int64        // calls at the last beat; of dispatch alone
 	fewer   atomic.Int64 // since when fewer holders live than are reckoned with; 0: not
@@ -141,6 +143,7 @@ func New(source Source, cfg Config) *Table {
 		t.holder = rand.Uint64()
 	}
 
+	t.mishaps.Logger = t.cfg.Logger
 	t.out.random = t.cfg.Random
 	t.live.Store(max(1, cfg.Live))
 	t.running.Store(&running{set: &rule.Set{}, switches: cfg.Switches})
@@ -162,9 +165,9 @@ func (t *Table) Run(ctx context.Context) {
 		wg.Go(func() { t.clock.Run(ctx) })
 	}
 
-	wg.Go(func() { t.runDesk(ctx) })
+	wg.Go(func() { t.mishaps.Keep(ctx, "asking for slots", t.runDesk) })
 
-	t.dispatch(ctx)
+	t.mishaps.Keep(ctx, "asking for tokens", t.dispatch)
 	t.queue.calls.Wait()
 	wg.Wait()
 }
