@@ -62,16 +62,17 @@ func (l *Limiter) survived(what string) {
 }
 
 // enter has the fleet shedder decide the request; if that meets a bug, as if it were not there.
-func (l *Limiter) enter(ctx context.Context, f *table.Fleet, s *scratch, d *Decision) (entered bool) {
-	entered = true
+func (l *Limiter) enter(ctx context.Context, f *table.Fleet, s *scratch, d *Decision) bool {
+	refused := false
 
-	defer l.survived("deciding by the fleet shedder")
+	l.table.Mishaps().Guard("deciding by the fleet shedder", func() {
+		l.at(stageFleet)
 
-	l.at(stageFleet)
+		s.holds.until = l.table.Until()
+		refused = !s.holds.enter(ctx, f, s, d)
+	})
 
-	s.holds.until = l.table.Until()
-
-	return s.holds.enter(ctx, f, s, d)
+	return !refused
 }
 
 // glimpsed turns a panic at a glance into an outage of the one rule that was
@@ -170,7 +171,12 @@ func (l *Limiter) withoutStore(d *Decision, hits []table.Hit, peek bool) {
 		h := &hits[i]
 		h.Out = table.Outcome{}
 
-		if peek || !bugs.Guard("deciding without a coordinator", func() { h.Rule.TakeWithout(h.Key, max(1, h.Cost), &h.Out) }) {
+		whole := !peek && bugs.Guard("deciding without a coordinator", func() {
+			h.Rule.TakeWithout(h.Key, max(1, h.Cost), &h.Out)
+		})
+
+		switch {
+		case !whole:
 			d.Origin = OriginOpen
 
 			bugs.Guard("looking up a rule", func() {
@@ -178,10 +184,10 @@ func (l *Limiter) withoutStore(d *Decision, hits []table.Hit, peek bool) {
 					d.close(def)
 				}
 			})
-		} else if h.Out.Kind == table.Allowed {
+		case h.Out.Kind == table.Allowed:
 			d.from(h)
 			d.charge(h)
-		} else {
+		default:
 			bugs.Guard("giving tokens back", func() { l.refund(d) })
 
 			*d = Decision{Class: class}

@@ -89,7 +89,9 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 func (m *Middleware) body(f *refusal) (body []byte) {
 	defer m.survived("saying why a request was refused")
 	f.monthly, f.docs = m.isMonthly(f.decision.Rule), m.config.docs
-	body, _ = json.Marshal(f.problem()) // a problem always marshals
+	if text, err := json.Marshal(f.problem()); err == nil { // a problem always marshals
+		body = text
+	}
 	return body
 }
 

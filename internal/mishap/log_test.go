@@ -45,7 +45,8 @@ func TestKeepBeginsAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		starts, start := 0, time.Now()
 		l.Keep(ctx, "running", func(ctx context.Context) {
-			if starts++; starts < 3 {
+			starts++
+			if starts < 3 {
 				panic("a bug")
 			}
 			time.AfterFunc(time.Minute, cancel)
