@@ -83,7 +83,7 @@ func run(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, 
 // commands are what the program can do, in the order of its help.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
-		newServe(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newDemo(), newDemoChild(), newDemoAPI(),
+		newServe(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newDemo(), newDemoChild(), newDemoAPI(), newDemoRedis(),
 		newSim(), newKeys(), newDoctor(), newVersion(),
 	}
 }

@@ -25,6 +25,11 @@ caller costs few calls to the coordinator; without a coordinator nobody gets an 
 meant for that case. The exit status is 1 if a promise was not kept,
 and 130 after Ctrl-C; q stops the live view, too.
 
+With --redis there are three coordinators, and the counts are in a cluster of six Redis servers that the demo starts for
+itself (redis-server 7 or later, from the PATH). At 40 % a master is killed, at 60 % one of the coordinators. Callers whose
+keys are on the other masters do not notice; the rest get their share until a replica has taken over; and a coordinator
+takes nothing with it.
+
 With --log the requests are those of an access log (common or combined format), compressed to the duration.`
 
 const defaultDuration = 30 * time.Second
@@ -37,6 +42,7 @@ func newDemo() *cobra.Command {
 		Short: "Watch three API servers share limits through a coordinator",
 		Long:  demoHelp,
 		Example: "  leaseway demo\n" +
+			"  leaseway demo --redis\n" +
 			"  leaseway demo --duration 1m --seed 7\n" +
 			"  leaseway demo --log /var/log/nginx/access.log\n" +
 			"  leaseway demo -o json > result.json",
@@ -53,7 +59,9 @@ func newDemo() *cobra.Command {
 			return runDemo(cmd, cfg, output == "json")
 		}),
 	}
-	cmd.Flags().DurationVar(&cfg.Duration, "duration", defaultDuration, "how long to send requests, a `time` from 6s to 1h")
+	cmd.Flags().DurationVar(&cfg.Duration, "duration", defaultDuration,
+		"how long to send requests, a `time` from 6s (12s with --redis) to 1h")
+	cmd.Flags().BoolVar(&cfg.Redis, "redis", false, "keep the counts in a Redis cluster of its own, with three coordinators over it")
 	cmd.Flags().Uint64Var(&cfg.Seed, "seed", 1, "`number` that the traffic is made from: the same one, the same requests")
 	cmd.Flags().StringVar(&cfg.Log, "log", "", "access log `file` to send instead, in common or combined format")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "`form` of the results: text or json")
@@ -70,10 +78,10 @@ func checkDemo(cfg demo.Config, output string) error {
 		wrong.Problems = append(wrong.Problems, fmt.Sprintf("--output %q is neither text nor json", output))
 	}
 
-	if cfg.Duration < demo.MinDuration || cfg.Duration > demo.MaxDuration {
+	if least := cfg.MinDuration(); cfg.Duration < least || cfg.Duration > demo.MaxDuration {
 		wrong.Problems = append(wrong.Problems, fmt.Sprintf(
 			"--duration %v is not within %v and %v: in less the phases are too short to tell anything",
-			cfg.Duration, demo.MinDuration, demo.MaxDuration))
+			cfg.Duration, least, demo.MaxDuration))
 	}
 
 	if wrong.Problems != nil {
@@ -146,6 +154,19 @@ func endWith(in io.Reader) {
 
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = self.Kill() // it is about to be gone
+	}
+}
+
+// newDemoRedis runs a Redis server of a demo: it ends when the demo does, however that ends.
+func newDemoRedis() *cobra.Command {
+	return &cobra.Command{
+		Use:                demo.RedisCommand + " PROGRAM --port PORT ARG…",
+		Short:              "Run a Redis server until the standard input ends",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return demo.RunRedis(cmd.InOrStdin(), args, cmd.OutOrStdout())
+		},
 	}
 }
 

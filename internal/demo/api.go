@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/leaseway/leaseway"
@@ -20,7 +21,7 @@ import (
 // APIConfig says which API server of the demo a child process is.
 type APIConfig struct {
 	Name           string // of the holder
-	Coordinator    string // host:port
+	Coordinator    string // host:port of each, separated by commas
 	CoordinatorKey string // its public key, ed25519:…
 }
 
@@ -41,7 +42,7 @@ func ServeAPI(ctx context.Context, cfg APIConfig, out io.Writer) error {
 
 	log := slog.New(slog.NewJSONHandler(out, nil))
 
-	limiter, err := leaseway.Dial(ctx, []string{cfg.Coordinator},
+	limiter, err := leaseway.Dial(ctx, strings.Split(cfg.Coordinator, ","),
 		leaseway.WithName(cfg.Name), leaseway.WithCoordinatorKeys(keys...),
 		leaseway.WithDeadline(decideWithin), leaseway.WithLogger(log))
 	if err != nil {
@@ -134,6 +135,7 @@ type apiStats struct {
 type keyStats struct {
 	Asks    int64 `json:"asks"`
 	Balance int64 `json:"balance"`
+	Local   bool  `json:"local"` // decided by this server's share now
 }
 
 const maxQuestion = 64 << 20 // bytes
@@ -159,7 +161,7 @@ func answerStats(limiter *leaseway.Limiter, w http.ResponseWriter, r *http.Reque
 	if rule, err := limiter.Rule(q.Rule); err == nil {
 		for i, key := range q.Keys {
 			if k, known := rule.Key(key); known {
-				answer.Keys[i] = keyStats{Asks: k.Asks, Balance: k.Balance}
+				answer.Keys[i] = keyStats{Asks: k.Asks, Balance: k.Balance, Local: k.Local}
 			}
 		}
 	} else if unknown := new(leaseway.Error); !errors.As(err, &unknown) {

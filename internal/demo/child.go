@@ -37,10 +37,15 @@ type child struct {
 
 // startChild runs "leaseway ARGS…" and waits until it serves.
 func startChild(ctx context.Context, program, name string, args ...string) (*child, error) {
+	return startProcess(ctx, program, name, append([]string{ChildCommand}, args...)...)
+}
+
+// startProcess runs "leaseway ARGS…", a command that ends with its standard input, and waits until it serves.
+func startProcess(ctx context.Context, program, name string, args ...string) (*child, error) {
 	c := &child{name: name, log: &childLog{ready: make(chan struct{})}, ended: make(chan struct{})}
 
-	c.cmd = exec.Command(program, append([]string{ChildCommand}, args...)...) //nolint:gosec,noctx // ourselves; kill ends it
-	c.cmd.Env = []string{}                                                    // settings of the user's shell are not the demo's
+	c.cmd = exec.Command(program, args...) //nolint:gosec,noctx // ourselves; kill ends it
+	c.cmd.Env = []string{}                 // settings of the user's shell are not the demo's
 	c.cmd.Stdout, c.cmd.Stderr = c.log, c.log
 	c.cmd.WaitDelay = time.Second
 	detach(c.cmd)
@@ -139,6 +144,8 @@ func (l *childLog) take(line []byte) {
 		Msg  string `json:"msg"`
 		HTTP string `json:"http"`
 		GRPC string `json:"grpc"`
+
+		Redis string `json:"redis"`
 	}
 
 	if l.addresses != nil || json.Unmarshal(line, &said) != nil || said.Msg != listening {

@@ -47,6 +47,10 @@ func (r *Result) judge() {
 			r.Claims = append(r.Claims, p.claimAnswers(), p.claimShare())
 		case Recovery:
 			r.Claims = append(r.Claims, p.claimAnswers())
+		case Failover:
+			r.Claims = append(r.Claims, p.claimAnswers(), p.claimOthers(), p.claimFailover())
+		case Switch:
+			r.Claims = append(r.Claims, p.claimAnswers(), p.claimBound())
 		}
 	}
 
@@ -69,7 +73,9 @@ func (r *Result) warn(lost bool) {
 		}
 	}
 
-	if lost {
+	if lost && r.Redis {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("Not all keys were leased again %v after the master was killed.", failoverIn))
+	} else if lost {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("Not every server had found the coordinator %v after its return, "+
 			"so the phase after the recovery began without it.", recoverIn))
 	}
@@ -114,7 +120,10 @@ func (p *PhaseResult) claimBound() Claim {
 func (p *PhaseResult) claimIdeal() Claim {
 	text := "every caller above its limit gets at least 98 % of what one bucket in one place would have admitted"
 
-	if p.Phase == After {
+	switch {
+	case p.Phase == After && p.redis:
+		text += ", with nothing in it when an outage of its key was over"
+	case p.Phase == After:
 		text += ", with nothing in it when the coordinator came back without its counts"
 	}
 

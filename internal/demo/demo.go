@@ -14,6 +14,9 @@
 //	│       judge ──▶ Result   │
 //	└──────────────────────────┘
 //
+// With Config.Redis there are three coordinators, and the counts are in six Redis servers that the demo starts as well; a master
+// is killed at 40 %, and one of the coordinators at 60 %.
+//
 // The phases: before ──SIGKILL──▶ outage ──started again──▶ recovery ──every server has heard──▶ after.
 //
 // Each response says when its decision was made, to the microsecond, so that the judge need not guess: it holds the
@@ -26,7 +29,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -36,6 +38,7 @@ type Config struct {
 	Duration time.Duration // of the traffic; MinDuration at least
 	Seed     uint64        // of the traffic: the same seed, the same requests
 	Log      string        // path of an access log to send instead; "" for made up traffic
+	Redis    bool          // three coordinators with the counts in a cluster of Redis servers, which it starts
 	Watcher  Watcher       // who is told what happens
 }
 
@@ -43,6 +46,8 @@ type Config struct {
 const (
 	MinDuration = 6 * time.Second
 	MaxDuration = time.Hour
+	// MinRedisDuration is the least with Redis, whose failover takes some seconds.
+	MinRedisDuration = 12 * time.Second
 )
 
 // Watcher is told what happens. Its methods are called one after the other, but for Follow.
@@ -59,11 +64,20 @@ var (
 	ErrInterrupted = fmt.Errorf("%w by Ctrl-C", ErrStopped)
 )
 
+// MinDuration returns the least that Duration may be.
+func (c Config) MinDuration() time.Duration {
+	if c.Redis {
+		return MinRedisDuration
+	}
+
+	return MinDuration
+}
+
 // Run runs the demo until its end or ctx's, and judges what was seen until then. No process and no file is left behind. The
 // error is for a demo that could not be run; a promise that was not kept is in the result.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	if cfg.Duration < MinDuration || cfg.Duration > MaxDuration {
-		return nil, fmt.Errorf("a duration of %v is not within %v and %v", cfg.Duration, MinDuration, MaxDuration)
+	if least := cfg.MinDuration(); cfg.Duration < least || cfg.Duration > MaxDuration {
+		return nil, fmt.Errorf("a duration of %v is not within %v and %v", cfg.Duration, least, MaxDuration)
 	}
 
 	t, err := newTraffic(ctx, cfg)
@@ -75,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		cfg.Watcher.Say(line)
 	}
 
-	f, err := startFleet(ctx, cfg.Program, t.rules)
+	f, err := startFleet(ctx, cfg, t.rules)
 	if err != nil && ctx.Err() != nil {
 		return nil, tooEarly(ErrStopped)
 	}
@@ -85,10 +99,10 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	defer f.close()
 
-	cfg.Watcher.Say(fmt.Sprintf("Started the coordinator (pid %d) and %d API servers (pids %d, %d, %d), all on 127.0.0.1; this is pid %d.",
-		f.coordinator.pid(), servers, f.apis[0].pid(), f.apis[1].pid(), f.apis[2].pid(), os.Getpid()))
+	cfg.Watcher.Say(f.started())
 
 	l := newLive(t.callers, cfg.Duration)
+	l.redis = cfg.Redis
 	show := &show{cfg: cfg, fleet: f, traffic: t, live: l, sender: newSender(f, l)}
 
 	if err := show.run(ctx); err != nil {

@@ -224,13 +224,17 @@ func TestDemoOfARealLog(t *testing.T) {
 	}
 }
 
-var startedPids = regexp.MustCompile(`coordinator \(pid (\d+)\) and 3 API servers \(pids (\d+), (\d+), (\d+)\)`)
+// All processes of a demo, or with Redis of another one: each group in brackets.
+var (
+	startedPids = regexp.MustCompile(`Started .* this is pid`)
+	pidGroups   = regexp.MustCompile(`\(pids? ([\d, ]+)\)`)
+)
 
 // started runs the demo until its first figures, and returns it, the pids of its children, and what it prints from then on.
-func started(t *testing.T) (*exec.Cmd, []int, *bufio.Scanner) {
+func started(t *testing.T, args ...string) (*exec.Cmd, []int, *bufio.Scanner) {
 	t.Helper()
 
-	cmd := command(t, "--duration", "30s")
+	cmd := command(t, append(args, "--duration", "30s")...)
 
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -250,10 +254,12 @@ func started(t *testing.T) (*exec.Cmd, []int, *bufio.Scanner) {
 	for lines.Scan() {
 		said += strings.TrimSpace(lines.Text()) + " " // a sentence may take two lines
 
-		if found := startedPids.FindStringSubmatch(said); found != nil && len(pids) == 0 {
-			for _, text := range found[1:] {
-				pid, _ := strconv.Atoi(text)
-				pids = append(pids, pid)
+		if found := startedPids.FindString(said); found != "" && len(pids) == 0 {
+			for _, group := range pidGroups.FindAllStringSubmatch(found, -1) {
+				for text := range strings.SplitSeq(group[1], ", ") {
+					pid, _ := strconv.Atoi(text)
+					pids = append(pids, pid)
+				}
 			}
 		}
 
@@ -262,7 +268,7 @@ func started(t *testing.T) (*exec.Cmd, []int, *bufio.Scanner) {
 		}
 	}
 
-	if len(pids) != 4 {
+	if len(pids) != 4 && len(pids) != 12 {
 		t.Fatalf("it did not say which processes it started: %v", pids)
 	}
 
@@ -300,6 +306,102 @@ func runs(pid int) bool {
 	_, after, _ := bytes.Cut(state, []byte(") "))
 
 	return err != nil || len(after) == 0 || after[0] != 'Z'
+}
+
+// A cluster of Redis servers that it starts itself loses a master, and three coordinators lose one of them.
+func TestDemoWithRedis(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed: run `make redis` (or: apt-get install redis-server)")
+	}
+
+	r := run(t, "--redis", "--duration", "16s", "--seed", "3")
+
+	if len(r.Phases) != 4 || len(r.Claims) != 13 || !r.Redis {
+		t.Fatalf("%d phases and %d claims, want 4 and 13", len(r.Phases), len(r.Claims))
+	}
+
+	for _, p := range r.Phases {
+		if p.Requests == 0 || p.Failed > 0 || p.Runs == 0 || p.Runs > p.Requests {
+			t.Errorf("%s: %d requests, %d failed, %d functions in Redis", p.Phase, p.Requests, p.Failed, p.Runs)
+		}
+	}
+
+	// Some were decided without the store while it was a master short, and not those of the other masters.
+	out := 0
+	for _, l := range r.Phases[1].Callers {
+		if l.Share > 0 {
+			out++
+		}
+	}
+
+	if r.Phases[1].Local == 0 || out == 0 || len(r.Warnings) == 0 && out == len(r.Phases[1].Callers) {
+		t.Errorf("%d requests were admitted by shares, and %d of %d callers had an outage", r.Phases[1].Local, out, len(r.Phases[1].Callers))
+	}
+}
+
+func TestDemoWithRedisEndsAllItsServers(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not installed: run `make redis` (or: apt-get install redis-server)")
+	}
+
+	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
+		cmd, pids, lines := started(t, "--redis")
+		children := childrenOf(t, pids)
+
+		if err := cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+
+		for lines.Scan() { // to the end of its output
+		}
+
+		_ = cmd.Wait() // it was told to end
+
+		if len(children) < 6 {
+			t.Errorf("%v: it has started %d Redis servers", signal, len(children))
+		}
+
+		gone(t, append(pids, children...))
+
+		if signal == os.Interrupt {
+			temporary(t, cmd)
+		}
+	}
+}
+
+// childrenOf returns the processes that others have started.
+func childrenOf(t *testing.T, parents []int) (children []int) {
+	t.Helper()
+
+	for _, parent := range parents {
+		lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", parent))
+		if err != nil || len(lists) == 0 {
+			t.Skip("this system does not tell which processes others have started")
+		}
+
+		for _, list := range lists {
+			text, _ := os.ReadFile(list)
+			for word := range strings.FieldsSeq(string(text)) {
+				pid, _ := strconv.Atoi(word)
+				children = append(children, pid)
+			}
+		}
+	}
+
+	return children
+}
+
+// It says what is missing and how to get it.
+func TestDemoWithoutRedisServer(t *testing.T) {
+	cmd := command(t, "--redis")
+	cmd.Env = append(cmd.Env[:len(cmd.Env)-1:len(cmd.Env)-1], "PATH=/nowhere", cmd.Env[len(cmd.Env)-1])
+
+	said, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "apt-get install redis-server") {
+		t.Errorf("%v: %s", err, said)
+	}
+
+	temporary(t, cmd)
 }
 
 func TestDemoStopsWithTheResultsSoFar(t *testing.T) {

@@ -12,38 +12,55 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/rpc"
 )
 
-// servers is how many API servers share the limits.
-const servers = 3
+// servers is how many API servers share the limits; coordinators, how many coordinators share a cluster.
+const (
+	servers      = 3
+	coordinators = 3
+)
 
 // askWithin bounds how long a server may take to say what it knows.
 const askWithin = 5 * time.Second
 
-// fleet is a coordinator and the API servers, each a process of its own, and the files that they need.
+// fleet is the coordinators and the API servers, each a process of its own, the files that they need, and what keeps the counts.
 type fleet struct {
 	program string
-	dir     string // temporary
-	key     string // the coordinator's public key
-	grpc    string // the coordinator's addresses, the same after a restart
-	http    string
+	dir     string   // temporary
+	key     string   // the coordinators' public key
+	grpc    []string // the coordinators' addresses, the same after a restart
+	http    []string
 
-	coordinator *child
-	apis        [servers]*child
-	client      *http.Client // for questions, not for traffic
+	redis        *redisCluster // nil where the one coordinator has the counts in memory
+	coordinators []*child
+	apis         [servers]*child
+	client       *http.Client // for questions, not for traffic
 }
 
-// startFleet starts all of it under the rules of document. Close what it returns.
-func startFleet(ctx context.Context, program, document string) (*fleet, error) {
-	f := &fleet{program: program, client: &http.Client{Timeout: askWithin}}
+// startFleet starts all of it under the rules of document: one coordinator with the counts in memory, or three with a cluster of
+// Redis servers. Close what it returns.
+func startFleet(ctx context.Context, cfg Config, document string) (*fleet, error) {
+	f := &fleet{program: cfg.Program, client: &http.Client{Timeout: askWithin}}
 
-	err := f.prepare(document)
-	if err == nil {
-		err = f.startCoordinator(ctx)
+	n := 1
+	if cfg.Redis {
+		n = coordinators
+	}
+
+	err := f.prepare(document, n)
+	if err == nil && cfg.Redis {
+		f.redis, err = startRedis(ctx, f.program, f.dir)
+	}
+
+	for i := 0; i < n && err == nil; i++ {
+		err = f.startCoordinator(ctx, i)
 	}
 
 	if err == nil {
@@ -59,8 +76,8 @@ func startFleet(ctx context.Context, program, document string) (*fleet, error) {
 	return f, nil
 }
 
-// prepare writes the files and finds free ports.
-func (f *fleet) prepare(document string) error {
+// prepare writes the files and finds free ports for n coordinators.
+func (f *fleet) prepare(document string, n int) error {
 	dir, err := os.MkdirTemp("", "leaseway-demo-")
 	if err != nil {
 		return fmt.Errorf("make a temporary directory: %w", err)
@@ -80,9 +97,13 @@ func (f *fleet) prepare(document string) error {
 		return fmt.Errorf("write the rules: %w", err)
 	}
 
-	for _, address := range []*string{&f.grpc, &f.http} {
-		if *address, err = freeAddress(); err != nil {
-			return err
+	f.grpc, f.http, f.coordinators = make([]string, n), make([]string, n), make([]*child, n)
+
+	for i := range n {
+		for _, address := range []*string{&f.grpc[i], &f.http[i]} {
+			if *address, err = freeAddress(); err != nil {
+				return err
+			}
 		}
 	}
 
@@ -113,10 +134,22 @@ func freeAddress() (string, error) {
 }
 
 // startCoordinator runs "leaseway serve", for the second time with the data directory of the first.
-func (f *fleet) startCoordinator(ctx context.Context) (err error) {
-	f.coordinator, err = startChild(ctx, f.program, "the coordinator", "serve",
-		"--rules", f.path("rules.yaml"), "--listen", f.http, "--grpc-listen", f.grpc, "--data-dir", f.path("data"),
-		"--signing-key-file", f.path("signing.key"), "--log-format", "json", "--name", "coordinator")
+func (f *fleet) startCoordinator(ctx context.Context, i int) (err error) {
+	name := "coordinator"
+	if len(f.coordinators) > 1 {
+		name = fmt.Sprintf("coordinator-%d", i+1)
+	}
+
+	args := []string{
+		"serve", "--rules", f.path("rules.yaml"), "--listen", f.http[i], "--grpc-listen", f.grpc[i],
+		"--data-dir", f.path(name), "--signing-key-file", f.path("signing.key"), "--log-format", "json", "--name", name,
+	}
+
+	if f.redis != nil {
+		args = append(args, "--store", f.redis.url())
+	}
+
+	f.coordinators[i], err = startChild(ctx, f.program, "the "+name, args...)
 
 	return err
 }
@@ -131,7 +164,9 @@ func (f *fleet) startAPIs(ctx context.Context) error {
 	for i := range f.apis {
 		all.Go(func() {
 			name := apiName(i)
-			f.apis[i], errs[i] = startChild(ctx, f.program, name, APICommand, "--name", name, "--coordinator", f.grpc, keyArg)
+			k := i % len(f.grpc) // each begins with another one
+			order := strings.Join(append(slices.Clone(f.grpc[k:]), f.grpc[:k]...), ",")
+			f.apis[i], errs[i] = startChild(ctx, f.program, name, APICommand, "--name", name, "--coordinator", order, keyArg)
 		})
 	}
 
@@ -184,10 +219,14 @@ func (f *fleet) ask(ctx context.Context, api *child, body []byte) (s apiStats, e
 
 // close kills every process, waits for it, and removes the files.
 func (f *fleet) close() {
-	for _, c := range append(f.apis[:], f.coordinator) {
+	for _, c := range append(f.apis[:], f.coordinators...) {
 		if c != nil {
 			c.kill()
 		}
+	}
+
+	if f.redis != nil {
+		f.redis.close()
 	}
 
 	f.client.CloseIdleConnections()
@@ -195,4 +234,23 @@ func (f *fleet) close() {
 	if f.dir != "" {
 		_ = os.RemoveAll(f.dir) // the system cleans up temporary files, too
 	}
+}
+
+// started says which processes there are.
+func (f *fleet) started() string {
+	apis := fmt.Sprintf("%d API servers (pids %d, %d, %d), all on 127.0.0.1; this is pid %d.",
+		servers, f.apis[0].pid(), f.apis[1].pid(), f.apis[2].pid(), os.Getpid())
+
+	if f.redis == nil {
+		return fmt.Sprintf("Started the coordinator (pid %d) and %s", f.coordinators[0].pid(), apis)
+	}
+
+	var pids []string
+	for _, n := range f.redis.nodes() {
+		pids = append(pids, strconv.Itoa(n.pid()))
+	}
+
+	return fmt.Sprintf("Started %d Redis servers (pids %s), three masters and a replica of each; %d coordinators (pids %d, %d, %d) "+
+		"over them; and %s",
+		len(pids), strings.Join(pids, ", "), coordinators, f.coordinators[0].pid(), f.coordinators[1].pid(), f.coordinators[2].pid(), apis)
 }

@@ -92,16 +92,18 @@ type verdict struct {
 }
 
 // compare returns what the ideal says about each span of a. It is full at first. Each later span it begins with what the real
-// admissions until then have left in it; where the outage ends that is nothing, since the coordinator comes back without counts.
-func compare(b rate.Bucket, a []arrival, spans []span) []verdict {
+// admissions until then have left in it; where an outage is over that is nothing: the coordinator comes back without counts, or
+// with Redis, what servers admitted of a caller by themselves is charged as if nothing of it had drained.
+func compare(b rate.Bucket, a []arrival, spans []span, out bool) []verdict {
 	var (
 		all  = make([]verdict, len(spans))
 		seen = ideal{bucket: b}
 	)
 
 	for i, s := range spans {
-		if s.phase == Recovery {
-			// The coordinator lost its counts, and takes every bucket for empty at that moment, see docs/how-it-works.md.
+		if s.phase == Recovery || s.phase == Switch && out {
+			// The coordinator lost its counts, and takes every bucket for empty at that moment, see docs/how-it-works.md; for
+			// Redis see docs/decisions/0005.
 			seen.tat = seen.tat.Max(b.Add(rate.At(s.from), b.Burst))
 		}
 

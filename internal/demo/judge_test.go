@@ -73,8 +73,21 @@ func TestCompare(t *testing.T) {
 			[]verdict{{0, 10}, {0, 10}, {10, 0}, {6, 10}},
 		},
 	} {
-		if got := compare(b, test.a, spans); !reflect.DeepEqual(got, test.want) {
+		if got := compare(b, test.a, spans, false); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s:\n got %v\nwant %v (ideal, waiting)", name, got, test.want)
+		}
+	}
+}
+
+// With Redis a bucket counts as empty when the next phase begins, for those alone whose servers decided by themselves.
+func TestCompareWithRedis(t *testing.T) {
+	b := bucket(t, 100, 10)
+	spans := []span{{Before, 0, second}, {Failover, second, 2 * second}, {Switch, 2 * second, 3 * second}, {After, 3 * second, 4 * second}}
+	a := (&timeline{}).ask(2020*msec, 20, 2).ask(3*second, 20, 10).all
+
+	for out, want := range map[bool]verdict{true: {2, 10}, false: {10, 10}} {
+		if got := compare(b, a, spans, out)[2]; got != want {
+			t.Errorf("outage %v: %v, want %v (ideal, waiting)", out, got, want)
 		}
 	}
 }
@@ -131,12 +144,23 @@ func TestFallbackShare(t *testing.T) {
 
 func TestSpansOfADemoThatWasStopped(t *testing.T) {
 	whole := marks{start: 0, kill: 4, killed: 5, up: 6, recovered: 8, end: 10}
-	if got, want := whole.spans(), []span{{Before, 0, 4}, {Outage, 4, 6}, {Recovery, 6, 8}, {After, 8, 10}}; !reflect.DeepEqual(got, want) {
+	if got, want := whole.spans(false), []span{{Before, 0, 4}, {Outage, 4, 6}, {Recovery, 6, 8}, {After, 8, 10}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 
 	stopped := marks{start: 0, kill: 4, end: 5}
-	if got, want := stopped.spans(), []span{{Before, 0, 4}, {Outage, 4, 5}}; !reflect.DeepEqual(got, want) {
+	if got, want := stopped.spans(false), []span{{Before, 0, 4}, {Outage, 4, 5}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestSpansWithRedis(t *testing.T) {
+	m := marks{kill: 4, healed: 5, up: 6, recovered: 8, end: 10}
+	if got, want := m.spans(true), []span{{Before, 0, 4}, {Failover, 4, 6}, {Switch, 6, 8}, {After, 8, 10}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+
+	if m.out() != 1 || (marks{kill: 4, end: 9}).out() != 5 {
+		t.Errorf("a master was missing for %d and %d, want 1 and 5", m.out(), (marks{kill: 4, end: 9}).out())
 	}
 }

@@ -19,6 +19,7 @@ type Live struct {
 	callers []caller
 	tallies []tally
 	whole   time.Duration
+	redis   bool // has the counts
 
 	sent, failed atomic.Int64
 	late         atomic.Int64 // µs that the generator is behind its schedule, lately
@@ -26,7 +27,7 @@ type Live struct {
 	mu     sync.Mutex
 	start  time.Time
 	phase  Phase
-	down   bool // the coordinator
+	down   bool // the coordinator, or a Redis master
 	calls  int64
 	recent [recentDecisions]int32 // ns, a ring
 	seen   int

@@ -17,6 +17,7 @@ type Result struct {
 	Log         string        `json:"log,omitempty"`
 	Traffic     Generator     `json:"traffic"`
 	Notes       []string      `json:"notes,omitempty"`
+	Redis       bool          `json:"redis,omitempty"` // has the counts
 	Phases      []PhaseResult `json:"phases"`
 	Claims      []Claim       `json:"claims"`
 	Warnings    []string      `json:"warnings,omitempty"`
@@ -40,15 +41,17 @@ type PhaseResult struct {
 	Requests int64    `json:"requests"`
 	Admitted int64    `json:"admitted"`
 	Denied   int64    `json:"denied"`
-	Failed   int64    `json:"failed"` // 5xx, or no answer
-	Calls    int64    `json:"calls"`  // of the API servers to the coordinator
-	Late     int64    `json:"late"`   // requests that waited for the coordinator in vain
-	Local    int64    `json:"local"`  // requests admitted by one server's share of a limit, beside the limit
+	Failed   int64    `json:"failed"`                   // 5xx, or no answer
+	Calls    int64    `json:"calls"`                    // of the API servers to the coordinator
+	Late     int64    `json:"late"`                     // requests that waited for the coordinator in vain
+	Local    int64    `json:"local"`                    // requests admitted by one server's share of a limit, beside the limit
+	Runs     int64    `json:"redisFunctions,omitempty"` // that Redis ran for the coordinators
 	Decision Decision `json:"decision"`
 	Callers  []Line   `json:"callers"` // those with the most requests first
 	Others   Line     `json:"others"`  // the rest together
 
 	span  span
+	redis bool   // has the counts
 	lines []Line // all callers, in the order of the traffic
 }
 
@@ -79,7 +82,7 @@ type Line struct {
 
 	// Fullest is the most that any stretch of time, of any length, saw beyond the rate, tokens: Burst at most.
 	Fullest int64 `json:"fullest,omitempty"`
-	// Share is what all servers together may admit without a coordinator; 0 but in an outage.
+	// Share is what all servers together may admit without a coordinator or its store; 0 but in an outage.
 	Share int64 `json:"fallbackShare,omitempty"`
 	// Alone is what they admitted of it.
 	Alone int64 `json:"admittedAlone,omitempty"`
@@ -104,12 +107,12 @@ func per100(n, of int64) float64 {
 // newResult judges what s has seen.
 func newResult(s *show) *Result {
 	r := &Result{
-		Stopped: s.stopped, Interrupted: s.interrupted, Seed: s.cfg.Seed, Log: s.cfg.Log, Notes: s.traffic.notes,
+		Stopped: s.stopped, Interrupted: s.interrupted, Seed: s.cfg.Seed, Log: s.cfg.Log, Redis: s.cfg.Redis, Notes: s.traffic.notes,
 		Seconds: max(0, float64(s.marks.end-s.marks.start)/1e6),
 	}
 
 	var (
-		spans = s.marks.spans()
+		spans = s.marks.spans(s.cfg.Redis)
 		all   = arrivals(s.sender.events, len(s.traffic.callers))
 	)
 
@@ -117,12 +120,12 @@ func newResult(s *show) *Result {
 		cut := s.stopped && i == len(spans)-1
 		r.Phases = append(r.Phases, PhaseResult{
 			Phase: span.phase, Seconds: span.seconds(), Judged: !cut || span.seconds() >= judgedFrom,
-			span: span, lines: make([]Line, len(all)),
+			span: span, redis: s.cfg.Redis, lines: make([]Line, len(all)),
 		})
 	}
 
 	for i, c := range s.traffic.callers {
-		for j, v := range compare(c.bucket, all[i], spans) {
+		for j, v := range compare(c.bucket, all[i], spans, i < len(s.out) && s.out[i]) {
 			p := &r.Phases[j]
 			p.lines[i] = s.line(i, within(all[i], p.span), p.Phase)
 			p.lines[i].Ideal, p.lines[i].Waiting = v.ideal, v.waiting
@@ -163,6 +166,9 @@ func (s *show) line(i int, a []arrival, p Phase) Line {
 
 	if p != Outage {
 		l.Fullest = fullest(c.bucket, admissions(a))
+		if p == Failover && i < len(s.out) && s.out[i] {
+			l.Share = fallbackShare(c.bucket, make([]int64, servers), s.marks.out())
+		}
 
 		return l
 	}
@@ -229,6 +235,8 @@ func (s *show) sum(p *PhaseResult) {
 			p.Late += polls[1].stats[j].Late - polls[0].stats[j].Late
 			p.Local += polls[1].stats[j].Local - polls[0].stats[j].Local
 		}
+
+		p.Runs = polls[1].runs - polls[0].runs
 	}
 
 	slices.SortStableFunc(index, func(a, b int) int { return int(p.lines[b].Demand - p.lines[a].Demand) })

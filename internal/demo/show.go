@@ -22,6 +22,7 @@ const (
 type poll struct {
 	from, to int64 // the question and the last answer, µs since the Unix epoch
 	stats    [servers]apiStats
+	runs     int64 // of functions in Redis since the start, if there is one
 }
 
 // show is one run: the traffic, and beside it what happens to the coordinator.
@@ -35,6 +36,7 @@ type show struct {
 	marks   marks
 	polls   map[Phase]*[2]poll // at the beginning and at the end of each
 	lost    bool               // a server did not find the coordinator again in time
+	out     []bool             // which callers had an outage while a master was gone
 	stopped bool               // before its end
 
 	interrupted bool // by Ctrl-C
@@ -72,7 +74,12 @@ func (s *show) run(parent context.Context) error {
 		}
 	})
 
-	err := s.direct(sent, start)
+	direct := s.direct
+	if s.cfg.Redis {
+		direct = s.directRedis
+	}
+
+	err := direct(sent, start)
 	if err != nil && sent.Err() == nil {
 		stop(err)
 	}
@@ -81,6 +88,10 @@ func (s *show) run(parent context.Context) error {
 
 	s.marks.end = time.Now().UnixMicro()
 	last, pollErr := s.poll(context.WithoutCancel(ctx))
+	if s.fleet.redis != nil {
+		last.runs = s.fleet.redis.calls(context.WithoutCancel(ctx))
+	}
+
 	s.close(last)
 	endShow()
 	follower.Wait()
@@ -135,9 +146,13 @@ func (s *show) open(ctx context.Context, p Phase) error {
 		return err
 	}
 
+	if s.fleet.redis != nil {
+		now.runs = s.fleet.redis.calls(ctx)
+	}
+
 	s.close(now)
 	s.polls[p] = &[2]poll{0: now}
-	s.live.enter(p, p == Outage)
+	s.live.enter(p, p == Outage || p == Failover)
 
 	return nil
 }
@@ -153,10 +168,10 @@ func (s *show) close(now poll) {
 // kill kills the coordinator. What is polled afterwards is what the servers had in hand: nobody gives them more.
 func (s *show) kill(ctx context.Context) error {
 	s.sayf("Killing the coordinator (SIGKILL, pid %d). The servers go on with the leases they have, and then each with its share of "+
-		"every limit.", s.fleet.coordinator.pid())
+		"every limit.", s.fleet.coordinators[0].pid())
 
 	s.marks.kill = time.Now().UnixMicro()
-	s.fleet.coordinator.kill()
+	s.fleet.coordinators[0].kill()
 
 	if err := s.open(ctx, Outage); err != nil {
 		return err
@@ -169,13 +184,13 @@ func (s *show) kill(ctx context.Context) error {
 
 // restart starts the coordinator again, and waits until all servers have heard of it.
 func (s *show) restart(ctx context.Context) error {
-	if err := s.fleet.startCoordinator(ctx); err != nil {
+	if err := s.fleet.startCoordinator(ctx, 0); err != nil {
 		return err
 	}
 
 	s.marks.up = time.Now().UnixMicro()
 	s.sayf("The coordinator runs again (pid %d), with the data directory of the first. What it had in memory is lost; the servers "+
-		"will tell it what they admitted.", s.fleet.coordinator.pid())
+		"will tell it what they admitted.", s.fleet.coordinators[0].pid())
 
 	if err := s.open(ctx, Recovery); err != nil {
 		return err

@@ -10,16 +10,28 @@ import (
 	"unicode/utf8"
 )
 
-// The title and the meaning of each phase.
-func (p Phase) title() string {
-	switch p {
+// title says which phase it is, and what happens in it.
+func (p *PhaseResult) title() string {
+	switch p.Phase {
 	case Before:
+		if p.redis {
+			return "BEFORE: all coordinators and Redis servers run"
+		}
+
 		return "BEFORE: the coordinator runs"
 	case Outage:
 		return "OUTAGE: the coordinator is dead"
 	case Recovery:
 		return "RECOVERY: the coordinator is back, and the servers find out"
+	case Failover:
+		return "FAILOVER: a Redis master is dead, and its replica takes over"
+	case Switch:
+		return "SWITCH: one of the coordinators is dead, and its servers turn to others"
 	default:
+		if p.redis {
+			return "AFTER: with one Redis server and one coordinator less"
+		}
+
 		return "AFTER: as before"
 	}
 }
@@ -27,7 +39,8 @@ func (p Phase) title() string {
 const legend = "How to read this. limit: tokens a second. wanted: requests sent. api-1 to api-3: admitted by each server; all: by " +
 	"all of them, which the limit is for. ideal: all, in percent of what one bucket in one place would have admitted, which " +
 	"sees every request at once. bound: the fullest that any stretch of time was, in percent of burst + rate × time; in the " +
-	"outage, what was admitted in percent of the share that is allowed without a coordinator. denied: answered 429. asks: " +
+	"outage, what was admitted in percent of the share that is allowed without a coordinator; in a failover, in percent of burst " +
+	"and share. denied: answered 429. asks: " +
 	"messages about this caller to the coordinator, per 100 requests. Decisions are measured in the API server, from the " +
 	"request's arrival at the middleware to its answer."
 
@@ -147,10 +160,17 @@ func (r *Result) writeClaims(to page, p Phase) {
 
 func (p *PhaseResult) write(to page) {
 	fmt.Fprintln(to.w)
-	to.linef("%s (%.1f s)", p.Phase.title(), p.Seconds)
+	to.linef("%s (%.1f s)", p.title(), p.Seconds)
 	to.linef("%s requests: %s admitted, %s denied with 429, %s failed.",
 		number(p.Requests), number(p.Admitted), number(p.Denied), number(p.Failed))
-	to.linef("Calls to the coordinator per 100 requests: %.1f.", p.CallsPer100())
+
+	if p.redis {
+		to.linef("Calls to the coordinators per 100 requests: %.1f. Functions that Redis ran for them: %.0f/s, %.1f per 100 requests.",
+			p.CallsPer100(), float64(p.Runs)/max(p.Seconds, 1e-6), per100(p.Runs, p.Requests))
+	} else {
+		to.linef("Calls to the coordinator per 100 requests: %.1f.", p.CallsPer100())
+	}
+
 	to.linef("Decisions: p50 %s, p99 %s, at most %s.",
 		short(p.Decision.P50Micros), short(p.Decision.P99Micros), short(p.Decision.MaxMicros))
 	fmt.Fprintln(to.w)
@@ -189,6 +209,8 @@ func (l *Line) row() []string {
 	}
 
 	switch {
+	case l.Share > 0 && l.Fullest > 0: // with Redis: beside the burst
+		bound = percent(l.Fullest, l.Burst+l.Share)
 	case l.Share > 0:
 		bound = percent(l.Alone, l.Share)
 	case l.Burst > 0:

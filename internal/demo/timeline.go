@@ -26,11 +26,13 @@ func inBurst(whole, t time.Duration) bool {
 	return t >= from+part(to-from, burstAt)
 }
 
-// marks are instants in µs since the Unix epoch; 0 if it did not come to that.
+// marks are instants in µs since the Unix epoch; 0 if it did not come to that. When the counts are in Redis, kill is that of
+// a master, up that of one of the coordinators, and recovered two lease TTLs after it.
 type marks struct {
 	start     int64 // the first request may be sent
 	kill      int64 // SIGKILL is sent to the coordinator
 	killed    int64 // it is gone, and what the servers had in hand is known
+	healed    int64 // with Redis: all keys are leased again
 	up        int64 // it serves again
 	recovered int64 // every server has heard of it, and two lease TTLs are over
 	end       int64 // the last request was answered
@@ -47,6 +49,12 @@ const (
 	After    Phase = "after"    // as before
 )
 
+// The phases when the counts are in Redis, between Before and After.
+const (
+	Failover Phase = "failover" // a master is killed, and its replica takes over
+	Switch   Phase = "switch"   // one of three coordinators is killed
+)
+
 // span is the stretch of time from (inclusive) to (exclusive), µs since the Unix epoch.
 type span struct {
 	phase    Phase
@@ -57,7 +65,12 @@ type span struct {
 const judgedFrom = 3.0
 
 // spans returns the phases that came to be, in order.
-func (m marks) spans() []span {
+func (m marks) spans(redis bool) []span {
+	second, third := Outage, Recovery
+	if redis {
+		second, third = Failover, Switch
+	}
+
 	var all []span
 
 	at := m.start
@@ -65,7 +78,7 @@ func (m marks) spans() []span {
 	for _, p := range []struct {
 		phase Phase
 		to    int64
-	}{{Before, m.kill}, {Outage, m.up}, {Recovery, m.recovered}, {After, m.end}} {
+	}{{Before, m.kill}, {second, m.up}, {third, m.recovered}, {After, m.end}} {
 		to := p.to
 		if to == 0 {
 			to = m.end // it was stopped in this phase
@@ -86,3 +99,14 @@ func (m marks) spans() []span {
 
 // seconds returns the length of s.
 func (s span) seconds() float64 { return float64(s.to-s.from) / 1e6 }
+
+// out returns how long a master was missing, µs: until all keys were leased again, or the end if that is not known.
+func (m marks) out() int64 {
+	for _, until := range []int64{m.healed, m.up, m.end} {
+		if until != 0 {
+			return until - m.kill
+		}
+	}
+
+	return 0
+}

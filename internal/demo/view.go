@@ -165,9 +165,14 @@ func (m *model) text() string {
 	from, to := m.snapshots[0], m.snapshots[len(m.snapshots)-1]
 	seconds := max(to.at.Sub(from.at).Seconds(), viewEvery.Seconds())
 
-	state := "coordinator up"
+	up, down := "coordinator up", "coordinator KILLED"
+	if m.live.redis {
+		up, down = "Redis up", "a Redis master KILLED"
+	}
+
+	state := up
 	if to.down {
-		state = red + "coordinator KILLED" + plain
+		state = red + down + plain
 	}
 
 	left := max(0, m.live.whole-to.elapsed)
