@@ -69,6 +69,11 @@ func redisCounts(r *redis.Store) source {
 		s.counter("redis_failures_total", "Of them, those without an answer.", stats.Failures)
 		s.counter("redis_again_total", "Those that went out again, since a node had refused them before it did anything.", stats.Again)
 		s.counter("redis_loads_total", "How often nodes were told the functions that they run.", stats.Loads)
+		s.counter("redis_lost_slots_total", "Parts of the data, of 1024, that this server found to be lost.", stats.LostSlots)
+		s.counter("redis_lost_leases_total", "Leases that Redis did not know before they ended: grants that a failover lost, mostly.",
+			stats.LostLeases)
+		s.counter("redis_lost_tokens_total",
+			"Tokens spent of leases that Redis knew no grant of: a failover lost it, or a changed rule took it back.", stats.LostTokens)
 	}
 }
 

@@ -123,11 +123,9 @@ func (c *call) send(ctx context.Context) {
 
 	for k, reply := range c.store.exchange(ctx, commands, slots) {
 		i := sent[k]
-		result := &c.results[i]
-		*result = store.Result{}
 
 		if reply.err == nil {
-			result.Answer, result.Err = readAnswer(reply.bytes, &c.ops[i].Terms)
+			c.take(i, reply.bytes)
 
 			continue
 		}
@@ -141,6 +139,17 @@ func (c *call) send(ctx context.Context) {
 			c.moving = append(c.moving, i)
 		case none:
 		}
+	}
+}
+
+// take takes in the answer to an op.
+func (c *call) take(i int, bytes []byte) {
+	result, op := &c.results[i], &c.ops[i]
+	*result = store.Result{}
+	result.Answer, result.Err = readAnswer(bytes, &op.Terms, &c.store.lost)
+
+	if forgotten(op, &result.Answer) {
+		c.store.lost.leases.Add(1)
 	}
 }
 

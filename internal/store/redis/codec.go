@@ -27,6 +27,8 @@ const (
 	answerShort      = 8
 	answerOffered    = 16 // its terms are those that were offered
 	answerTerms      = 32 // its terms follow
+	answerFound      = 64 // it found that data was lost
+	answerOver       = 128
 
 	answerSize = 1 + 18*8
 
@@ -172,8 +174,8 @@ func appendAsk(b []byte, a *ledger.Ask) []byte {
 
 var errAnswer = errors.New("an answer of Redis cannot be read: it comes from another script")
 
-// readAnswer reads what the script says to an ask that was made under the terms offered.
-func readAnswer(b []byte, offered *ledger.Terms) (a ledger.Answer, err error) {
+// readAnswer reads what the script says to an ask that was made under the terms offered, and notes what it says of lost data.
+func readAnswer(b []byte, offered *ledger.Terms, lost *lost) (a ledger.Answer, err error) {
 	if len(b) < answerSize {
 		return a, errAnswer
 	}
@@ -198,6 +200,18 @@ func readAnswer(b []byte, offered *ledger.Terms) (a ledger.Answer, err error) {
 	a.Window = ledger.Window{Left: next(), Used: next(), Prev: next(), Refused: next(), Wait: next()}
 	a.Others, a.Holders, a.AskAgain = next(), next(), next()
 	burst := next()
+
+	if flags&answerFound != 0 {
+		lost.slots.Add(1)
+	}
+
+	if flags&answerOver != 0 {
+		if len(b) < 8 {
+			return a, errAnswer
+		}
+
+		lost.tokens.Add(next())
+	}
 
 	switch {
 	case flags&answerOffered != 0:

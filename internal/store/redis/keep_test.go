@@ -175,7 +175,7 @@ func (s *Store) applyAt(t *testing.T, op *store.Op, at place, now int64) (ledger
 		return ledger.Answer{}, err
 	}
 
-	return readAnswer(answer, &op.Terms)
+	return readAnswer(answer, &op.Terms, &s.lost)
 }
 
 // A node whose data is gone gives nobody a full bucket: what it had counts as

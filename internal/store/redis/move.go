@@ -107,9 +107,7 @@ func (c *call) lookOnce(ctx context.Context, movers []mover, in where) (on, unkn
 		case len(bytes) == 0:
 			on = append(on, m)
 		default:
-			r := &c.results[m.op]
-			*r = store.Result{}
-			r.Answer, r.Err = readAnswer(bytes, &c.ops[m.op].Terms)
+			c.take(m.op, bytes)
 		}
 	}
 

@@ -122,6 +122,7 @@ type Store struct {
 	closing sync.RWMutex   // held by calls, and by Close while it says so
 	closed  atomic.Bool
 	counts  counts
+	lost    lost
 }
 
 var _ store.Store = (*Store)(nil)

@@ -65,11 +65,12 @@ local function lagging(s, ask)
 end
 
 -- spend notes the holder's total. More than was granted, which a store that
--- lost a grant can hear, is charged now.
+-- lost a grant can hear, is charged now, and noted for whoever counts it.
 local function spend(s, l, spent)
   l.spent = max(l.spent, spent)
   local over = l.spent - l.granted
   if over > 0 then
+    s.over = over
     charge(s, over)
     l.granted = l.spent
   end

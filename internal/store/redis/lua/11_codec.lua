@@ -43,7 +43,9 @@ local function unpackAsk(bytes)
   return a
 end
 
-local function packAnswer(a, offered)
+-- packAnswer returns an answer, and what the caller should count: the tokens that were spent
+-- over what was known to be granted, if any, and whether this op found that data was lost.
+local function packAnswer(a, offered, over, found)
   local flags, tail = 0, ''
   if a.superseded then flags = flags + 1 end
   if a.stale then flags = flags + 2 end
@@ -54,6 +56,8 @@ local function packAnswer(a, offered)
   elseif a.terms then
     flags, tail = flags + 32, a.terms.bytes
   end
+  if found then flags = flags + 64 end
+  if over then flags, tail = flags + 128, pack('<i8', over) .. tail end
   local level, w = a.level or at(0), a.window or noWindow()
   return pack('<Bi8i8I4I4i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', flags, a.seq, a.lease or 0, a.takenLow or 0, a.takenHigh or 0,
     a.granted or 0, a.spent or 0, a.debt or 0, a.ttl or 0, level[1], level[2], w.left or 0, w.used, w.prev, w.refused or 0,

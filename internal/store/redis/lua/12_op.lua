@@ -30,6 +30,7 @@ local function lossOf(at, now)
   local bytes = redis.call('GET', at.mark)
   if bytes then return (unpack('<i8', bytes)) end
   redis.call('SET', at.mark, pack('<i8', now), 'PX', MarkTTL)
+  at.found = true
   return now
 end
 
@@ -156,5 +157,5 @@ local function op(keys, argv)
   local s, was = load(at, now)
   local answer = apply(s, now, offered, unpackAsk(argv[3]))
   save(at, s, was)
-  return packAnswer(answer, offered)
+  return packAnswer(answer, offered, s.over, at.found)
 end

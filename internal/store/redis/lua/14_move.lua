@@ -34,7 +34,7 @@ local function moveHeld(at, now, ask)
   else
     redis.call('SET', at.held, packState(s), 'PX', milliseconds(at, s))
   end
-  return answer
+  return answer, s.over
 end
 
 -- moveGroup applies the ask to a ledger of the group. One that is not there begins
@@ -50,7 +50,7 @@ local function moveGroup(at, now, ask, loss)
   end
   local answer = apply(s, now, at.offered, ask)
   stay(at, s, was)
-  return answer
+  return answer, s.over
 end
 
 -- move has one of an op's KEYS, and ARGV as op has; then which of them it is, the name of held, and the
@@ -60,11 +60,11 @@ local function move(keys, argv)
   local now, which = timeOf(argv[5]), argv[6]
   if which == 'mark' then return string.format('%.0f', lossOf({mark = keys[1]}, now)) end
   local at = {group = keys[1], held = argv[7], name = argv[1], least = tonumber(argv[4]), offered = unpackTerms(argv[2])}
-  local answer
+  local answer, over
   if which == 'held' then
-    answer = moveHeld(at, now, unpackAsk(argv[3]))
+    answer, over = moveHeld(at, now, unpackAsk(argv[3]))
   else
-    answer = moveGroup(at, now, unpackAsk(argv[3]), tonumber(argv[8]))
+    answer, over = moveGroup(at, now, unpackAsk(argv[3]), tonumber(argv[8]))
   end
-  return answer and packAnswer(answer, at.offered) or ''
+  return answer and packAnswer(answer, at.offered, over) or ''
 end

@@ -1,0 +1,85 @@
+package redis
+
+import (
+	"testing"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/store"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// What a failover lost is counted once it shows, and all is charged that a holder says it spent.
+func TestLostWritesAreCounted(t *testing.T) {
+	server := redistest.NewServer(t)
+	s := openAt(t, []string{server.Address})
+	key := store.Key{Rule: "r", Key: "k"}
+	at := s.names.place(key)
+	seq := uint64(0)
+
+	ask := func(a ledger.Ask) ledger.Answer {
+		t.Helper()
+
+		seq++
+		a.Holder, a.Seq, a.Keep = 7, seq, true
+
+		terms := hourly(100)
+		terms.TTL = 60_000_000
+		results := make([]store.Result, 1)
+		s.Apply(t.Context(), []store.Op{{Key: key, Terms: terms, Ask: a}}, results)
+
+		if results[0].Err != nil {
+			t.Fatal(results[0].Err)
+		}
+
+		return results[0].Answer
+	}
+	expect := func(slots, leases, tokens int64) {
+		t.Helper()
+
+		if got := s.Stats(); got.LostSlots != slots || got.LostLeases != leases || got.LostTokens != tokens {
+			t.Errorf("%d slots, %d leases and %d tokens are counted as lost, want %d, %d and %d",
+				got.LostSlots, got.LostLeases, got.LostTokens, slots, leases, tokens)
+		}
+	}
+
+	first := ask(ledger.Ask{RaiseTo: 10})
+
+	behind, err := s.client.Do(t.Context(), s.client.B().Get().Key(at.held).Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	more := ask(ledger.Ask{Lease: first.Lease, RaiseTo: 50})
+	if more.Granted != 50 {
+		t.Fatalf("%d of 50 were granted", more.Granted)
+	}
+
+	expect(0, 0, 0)
+
+	// A replica takes over that had heard of the first grant only.
+	if err := server.Do(t.Context(), "SET", at.held, behind, "PX", "60000"); err != nil {
+		t.Fatal(err)
+	}
+
+	if a := ask(ledger.Ask{Lease: first.Lease, Spent: 45, RaiseTo: 45}); a.Granted != 45 || a.Level.Micros < 45*36_000_000_000-60_000_000 {
+		t.Errorf("after 45 were spent: %+v", a)
+	}
+
+	expect(0, 0, 35)
+
+	// One that had heard of none.
+	if err := server.Do(t.Context(), "DEL", at.held, at.group); err != nil {
+		t.Fatal(err)
+	}
+
+	ask(ledger.Ask{Lease: first.Lease, Spent: 45, RaiseTo: 60})
+	expect(0, 1, 35)
+
+	// And one that lost its data, which the mark shows.
+	if err := server.Do(t.Context(), "DEL", at.held, at.group, at.mark); err != nil {
+		t.Fatal(err)
+	}
+
+	ask(ledger.Ask{})
+	expect(1, 1, 35)
+}
