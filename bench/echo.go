@@ -69,7 +69,9 @@ func echo() (granter, error) {
 }
 
 // echoed is the server's side.
-func echoed(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+func echoed(
+	_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor, //nolint:revive // gRPC's order
+) (any, error) {
 	message := &wrapperspb.BytesValue{}
 
 	return message, decode(message)
