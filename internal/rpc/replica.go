@@ -77,6 +77,8 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 		grpc.WithNoProxy(), // the environment is not read here, and a proxy would cost the time that a lease saves
 		grpc.WithIdleTimeout(0),
 		grpc.WithContextDialer(connect),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: minReconnect, Multiplier: 1.6, Jitter: 0.3, MaxDelay: maxReconnect},
 			MinConnectTimeout: connectTime,

@@ -19,7 +19,9 @@ import (
 )
 
 const (
-	maxStreams     = 1_000    // calls in flight of one connection
+	maxStreams     = 1_000   // calls in flight of one connection
+	streamWindow   = 1 << 20 // bytes of one call on their way, and of all calls of a connection
+	connWindow     = 4 << 20
 	maxHeaderBytes = 16 << 10 // of one call
 	connectTimeout = 10 * time.Second
 
@@ -70,6 +72,9 @@ func NewServer(config ServerConfig) *Server {
 		grpc.MaxRecvMsgSize(MaxBatchBytes),
 		grpc.MaxSendMsgSize(maxRulesBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
+		// Fixed windows: to find out how large they should be costs a ping with every small call.
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connWindow),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.ConnectionTimeout(connectTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
