@@ -9,7 +9,7 @@ import (
 const (
 	takeGate       = 0.90 // of failsafe-go's time
 	refusalGate    = 0.90
-	middlewareGate = 0.77 // of throttled's
+	middlewareGate = 0.79 // of throttled's
 )
 
 // slices and steps make a duel last about half a second. A slice is so short,
