@@ -11,9 +11,13 @@ import (
 // keepBytes is how much memory of one call is kept for the next.
 const keepBytes = 256 << 10
 
-// A sender and a receiver are messages that write and read themselves. message is the receiver's to keep.
+// Messages that write and read themselves.
 type (
-	sender   interface{ wire() []byte }
+	// sent is in wire form, and nobody writes to it any more: many streams may share it.
+	sent []byte
+	// sender returns itself in wire form, in memory of its own that it uses again.
+	sender interface{ wire() []byte }
+	// receiver reads a message, which is its own to keep.
 	receiver interface{ hear(message []byte) error }
 )
 
@@ -24,12 +28,14 @@ func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
 // Marshal returns a message in wire form. What it was made from may be used again.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	s, ok := v.(sender)
-	if !ok {
+	switch message := v.(type) {
+	case sent:
+		return mem.BufferSlice{mem.SliceBuffer(message)}, nil
+	case sender:
+		return mem.BufferSlice{mem.Copy(message.wire(), mem.DefaultBufferPool())}, nil
+	default:
 		return c.CodecV2.Marshal(v)
 	}
-
-	return mem.BufferSlice{mem.Copy(s.wire(), mem.DefaultBufferPool())}, nil
 }
 
 // Unmarshal reads a message.

@@ -183,6 +183,27 @@ func TestAnswersComeThroughWhole(t *testing.T) {
 	})
 }
 
+// Rules that go to thousands are not copied for each; a batch is, since the next one is written where it was.
+func TestOnlyWhatIsWrittenAgainIsCopied(t *testing.T) {
+	message := []byte("message")
+
+	for _, row := range []struct {
+		message any
+		copied  bool
+	}{{sent(message), false}, {&batchWire{request: message}, true}} {
+		data, err := newCodec().Marshal(row.message)
+		if err != nil || data.Len() != len(message) {
+			t.Fatalf("%T: %d bytes, error %v", row.message, data.Len(), err)
+		}
+
+		if copied := &data[0].ReadOnlyData()[0] != &message[0]; copied != row.copied {
+			t.Errorf("%T copied: %v", row.message, copied)
+		}
+
+		data.Free()
+	}
+}
+
 func TestTermsAreSentOnceForKeysOfOneRule(t *testing.T) {
 	answers := &ledger.Answers{Store: 1, Live: 1}
 	batch := &ledger.Batch{Holder: 1, Seq: 1, Asks: make([]ledger.KeyAsk, 100)}

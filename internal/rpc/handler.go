@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -34,7 +35,7 @@ type coordinatorHandler struct {
 
 	mu    sync.Mutex
 	set   *rule.Set // the rules that were sent last,
-	rules *leasewayv1.Envelope
+	rules sent      // a WatchRulesResponse
 
 	exchanges sync.Pool // of *exchange
 
@@ -63,11 +64,6 @@ func (x *exchange) hear(message []byte) (err error) {
 
 	return err
 }
-
-// response is an AcquireResponse in wire form. It is a sender.
-type response []byte
-
-func (r response) wire() []byte { return r }
 
 func newCoordinatorHandler(coordinator Coordinator, signer *Signer) *coordinatorHandler {
 	h := &coordinatorHandler{coordinator: coordinator, signer: signer, exchanges: sync.Pool{New: newExchange}}
@@ -105,7 +101,7 @@ func (h *coordinatorHandler) handle(
 }
 
 // answer answers one batch.
-func (h *coordinatorHandler) answer(ctx context.Context, x *exchange) (response, error) {
+func (h *coordinatorHandler) answer(ctx context.Context, x *exchange) (sent, error) {
 	batch := &x.batch
 	if x.fault != nil {
 		h.invalid.Add(1)
@@ -152,9 +148,9 @@ func (h *coordinatorHandler) WatchRules(
 	})()
 
 	err := h.coordinator.Watch(ctx, req.GetKnownVersion(), func(set *rule.Set) error {
-		env, err := h.seal(set)
+		rules, err := h.seal(set)
 		if err == nil {
-			err = stream.Send(&leasewayv1.WatchRulesResponse{Envelope: env})
+			err = stream.SendMsg(rules)
 		}
 
 		if err != nil {
@@ -175,8 +171,8 @@ func (h *coordinatorHandler) WatchRules(
 	return status.FromContextError(err).Err()
 }
 
-// seal signs a rule set, once for all watchers.
-func (h *coordinatorHandler) seal(set *rule.Set) (*leasewayv1.Envelope, error) {
+// seal signs a rule set and writes it, once for all watchers: it may have megabytes, and they may be thousands.
+func (h *coordinatorHandler) seal(set *rule.Set) (sent, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 
@@ -189,10 +185,15 @@ func (h *coordinatorHandler) seal(set *rule.Set) (*leasewayv1.Envelope, error) {
 		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
 	}
 
-	h.countSignature()
-	h.set, h.rules = set, env
+	rules, err := proto.Marshal(&leasewayv1.WatchRulesResponse{Envelope: env})
+	if err != nil {
+		return nil, because(codes.Unavailable, reasonCoordinator, err.Error())
+	}
 
-	return env, nil
+	h.countSignature()
+	h.set, h.rules = set, rules
+
+	return rules, nil
 }
 
 func (h *coordinatorHandler) countSignature() {
