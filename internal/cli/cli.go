@@ -54,6 +54,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return told.status()
 	}
 
+	if errors.Is(err, errDifferent) {
+		return exitFailure
+	}
+
 	fmt.Fprintln(stderr, "leaseway:", strings.TrimPrefix(err.Error(), "leaseway: "))
 
 	if errors.As(err, &failed) {
@@ -62,6 +66,9 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 	return exitUsage
 }
+
+// errDifferent is what a comparison ends with that found a difference and has shown it.
+var errDifferent = errors.New("there are differences")
 
 // failure marks an error of a command that was asked for rightly, to tell it from those that cobra finds in the arguments.
 type failure struct{ error }
@@ -83,7 +90,8 @@ func run(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, 
 // commands are what the program can do, in the order of its help.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
-		newServe(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newDemo(), newDemoChild(), newDemoAPI(), newDemoRedis(),
+		newServe(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newOverrides(),
+		newKill(), newUnkill(), newAudit(), newToken(), newContext(), newDemo(), newDemoChild(), newDemoAPI(), newDemoRedis(),
 		newSim(), newKeys(), newDoctor(), newVersion(),
 	}
 }

@@ -23,11 +23,14 @@ var templates embed.FS
 func newRules() *cobra.Command {
 	rules := &cobra.Command{
 		Use:   "rules",
-		Short: "Start a rule document, and print its schema",
+		Short: "Read and change a server's rules; start a rule document",
 		Args:  noArguments,
 		RunE:  run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() }),
 	}
-	rules.AddCommand(newRulesInit(), newRulesSchema())
+	rules.AddCommand(
+		newRulesInit(), newRulesSchema(), newRulesList(), newRulesGet(), newRulesApply(), newRulesDiff(), newRulesDelete(),
+		newRulesHistory(), newRulesRollback(), newRulesRollout(), newRulesMode(), newRulesStatus(), newRulesExport(),
+	)
 
 	return rules
 }
@@ -96,10 +99,17 @@ func templateNames() []string {
 
 // writeNew writes text into a file that does not exist yet, or without a path to the output.
 func writeNew(name string, stdout io.Writer, text string) error {
-	if name == "" {
-		_, err := io.WriteString(stdout, text)
+	return toFile(name, stdout, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
 
 		return err
+	})
+}
+
+// toFile writes a file that does not exist yet, or without a path the output.
+func toFile(name string, stdout io.Writer, write func(io.Writer) error) error {
+	if name == "" {
+		return write(stdout)
 	}
 
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // rules are no secret
@@ -109,9 +119,7 @@ func writeNew(name string, stdout io.Writer, text string) error {
 		return err
 	}
 
-	_, err = file.WriteString(text)
-
-	return errors.Join(err, file.Close())
+	return errors.Join(write(file), file.Close())
 }
 
 // existsAlready is the error of a command that would overwrite a file.

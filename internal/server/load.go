@@ -134,7 +134,7 @@ func (s *Settings) environment(environ []string) (map[string]string, error) {
 
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || injected(name) {
+		if !strings.HasPrefix(name, envPrefix) || injected(name) || ofClients(name) {
 			continue
 		}
 
@@ -156,6 +156,11 @@ func (s *Settings) environment(environ []string) (map[string]string, error) {
 // injected tells the variables that Kubernetes and Docker set in every container because some service is called leaseway.
 func injected(name string) bool {
 	return regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_[A-Z]+(_(PROTO|PORT|ADDR))?)$`).MatchString(name)
+}
+
+// ofClients tells the variables of the commands that call a server: a shell may have both.
+func ofClients(name string) bool {
+	return name == envPrefix+"SERVER" || name == envPrefix+"TOKEN" || name == envPrefix+"CONTEXT"
 }
 
 // readFile is what the file says, by flag name; nothing when there is no path.

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaseway/leaseway/internal/admin"
+)
+
+// tokenList is the tokens without their secrets.
+type tokenList struct {
+	Tokens []admin.TokenView `json:"tokens"`
+}
+
+// drawnToken is a new token, which is shown this once.
+type drawnToken struct {
+	admin.TokenView
+
+	Token string `json:"token,omitempty"`
+}
+
+func newToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make and revoke the tokens by which people and servers call",
+		Args:  noArguments,
+		RunE:  run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() }),
+	}
+	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
+
+	return cmd
+}
+
+func newTokenCreate() *cobra.Command {
+	var (
+		w          writing
+		name, role string
+		prefixes   []string
+		lasts      time.Duration
+	)
+
+	cmd := &cobra.Command{
+		Use: "create --name NAME --role ROLE", Short: "Make a token, and print it this once", Args: noArguments,
+		Long: "Make a token. It is printed this once, and kept as a hash. The first one has the role admin: until it is made callers\n" +
+			"from the server's machine need none, and afterwards everybody does.\n\n" +
+			"Roles: viewer reads; operator changes rules, overrides and switches; admin settings and tokens, too; holder is for API\n" +
+			"servers that lease, and for callers of the check API.",
+		Example: "  leaseway token create --name ada --role admin > ~/.leaseway-token\n" +
+			"  leaseway token create --name team-search --role operator --rules search-",
+		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
+			body := map[string]any{"name": name, "role": role}
+			if len(prefixes) > 0 {
+				body["rules"] = prefixes
+			}
+
+			if lasts > 0 {
+				body["expiresInSec"] = int64((lasts + time.Second - 1) / time.Second)
+			}
+
+			var drawn drawnToken
+
+			call := adminCall(http.MethodPost, "tokens").sending(body)
+			if err := c.do(ctx, w.on(call), &drawn); err != nil {
+				return err
+			}
+
+			return show(cmd, &w.remote, drawn, func(out io.Writer, drawn drawnToken) error {
+				_, err := fmt.Fprintln(out, orDash(drawn.Token))
+
+				return err
+			})
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&name, "name", "", "`whose` it is: the author of what is done with it")
+	flags.StringVar(&role, "role", "", "what it may do: `viewer`, operator, admin or holder")
+	flags.StringSliceVar(&prefixes, "rules", nil, "how the `ids` of the rules begin that it is for (default: all rules)")
+	flags.DurationVar(&lasts, "for", 0, "after `how long` it ends (default: never)")
+	w.addTo(cmd, false)
+
+	for _, flag := range []string{"name", "role"} {
+		if err := cmd.MarkFlagRequired(flag); err != nil {
+			panic(err) // the flags are just above
+		}
+	}
+
+	return cmd
+}
+
+func newTokenList() *cobra.Command {
+	r := &remote{}
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the tokens, without what is secret of them", Args: noArguments,
+		RunE: r.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
+			var list tokenList
+			if err := c.do(ctx, get("tokens"), &list); err != nil {
+				return err
+			}
+
+			return show(cmd, r, list, writeTokens)
+		}),
+	}
+	r.addTo(cmd.Flags(), true)
+	completeForms(cmd)
+
+	return cmd
+}
+
+func writeTokens(out io.Writer, list tokenList) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tNAME\tROLE\tRULES\tCREATED\tEXPIRES")
+
+	for i := range list.Tokens {
+		one := &list.Tokens[i]
+
+		prefixes, expires := "all", "never"
+		if len(one.Rules) > 0 {
+			prefixes = strings.Join(one.Rules, "*, ") + "*"
+		}
+
+		if !one.Expires.IsZero() {
+			expires = one.Expires.Format(time.RFC3339)
+		}
+
+		if one.Expired {
+			expires += " (over)"
+		}
+
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", one.ID, one.Name, one.Role, prefixes, one.Created.Format(time.RFC3339), expires)
+	}
+
+	return w.Flush()
+}
+
+func newTokenRevoke() *cobra.Command {
+	w := &writing{}
+	cmd := &cobra.Command{
+		Use: "revoke ID", Short: "Have a token admit nobody any more", Args: arguments("ID"),
+		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
+			return w.finish(ctx, cmd, c, adminCall(http.MethodDelete, "tokens", args[0]))
+		}),
+	}
+	w.addTo(cmd, false)
+
+	return cmd
+}
