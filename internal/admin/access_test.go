@@ -274,6 +274,12 @@ func TestOnlyThisMachineNeedsNoTokenAndOnlyUntilThereIsOne(t *testing.T) {
 	} {
 		newRig(t, change).send(http.MethodGet, "/admin/whoami", "").want(http.StatusUnauthorized)
 	}
+
+	// Whoever has a token of the file makes the first token from this machine, and is nobody special from then on.
+	first := newRig(t, func(c *Config) { c.Callers = callersFile("of-the-file") })
+	first.token = "of-the-file"
+	first.createToken(`{"name": "ann", "role": "admin"}`)
+	first.send(http.MethodGet, "/admin/whoami", "").want(http.StatusForbidden)
 }
 
 func TestTokensAreMadeListedAndRevoked(t *testing.T) {

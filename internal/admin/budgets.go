@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -204,6 +205,8 @@ func keyFor(r *rule.Rule, text string, req *rule.Request, set *rule.Set) (string
 		if !one.Explain(req)[0].Applies {
 			return "", false
 		}
+	} else if slices.ContainsFunc(r.KeyBy, func(part rule.KeyPart) bool { return part.Kind == rule.KeyEndpoint }) {
+		return "", false // which one is not said
 	}
 
 	key, status := r.AppendKey(nil, req)
@@ -212,7 +215,7 @@ func keyFor(r *rule.Rule, text string, req *rule.Request, set *rule.Set) (string
 }
 
 func (d *Door) limitOf(ctx context.Context, state *rulestore.State, r *rule.Rule, key string) (LimitView, error) {
-	view := LimitView{Rule: r.ID, Key: r.ShowKey(key), Mode: r.Mode.String()}
+	view := LimitView{Rule: r.ID, Key: shownKey(r, key), Mode: r.Mode.String()}
 
 	if off := state.Set.Switches.OfRule(r); off.OffAt(d.config.Now()) {
 		view.Switch = off.String()
@@ -278,6 +281,13 @@ type budgetChange struct {
 	in                  *WriteQuery
 }
 
+// target names the budget in a record.
+func (b *budgetChange) target(r *rule.Rule, key string) string {
+	const longest = 500
+
+	return fmt.Sprintf("%s %.*q", b.ruleID, longest, shownKey(r, key))
+}
+
 // changeBudget does it, with a record. The record comes first, so that nothing happens without one, except where the store takes
 // none: rules from a file do not keep operators from helping a caller.
 func (d *Door) changeBudget(ctx context.Context, b *budgetChange, do budgetAct) (*budgetOutput, error) {
@@ -297,7 +307,7 @@ func (d *Door) changeBudget(ctx context.Context, b *budgetChange, do budgetAct) 
 	}
 
 	if !b.in.DryRun {
-		_, err := d.write(ctx, &rulestore.Change{Action: b.action, Target: b.ruleID + " " + targetKey(r, key), Reason: b.in.Reason}, false)
+		_, err := d.write(ctx, &rulestore.Change{Action: b.action, Target: b.target(r, key), Reason: b.in.Reason}, false)
 		if problem, _ := errors.AsType[*Problem](err); err != nil && (problem == nil || !problem.readOnly) {
 			return nil, err
 		}
@@ -317,13 +327,11 @@ func (d *Door) changeBudget(ctx context.Context, b *budgetChange, do budgetAct) 
 	return out, nil
 }
 
-// targetKey is a key as the audit may show it.
-func targetKey(r *rule.Rule, key string) string {
+// shownKey is a key as answers and records may have it.
+func shownKey(r *rule.Rule, key string) string {
 	if secretKeys(r) {
 		return (&rule.Rule{Secret: true}).ShowKey(key)
 	}
 
-	const longest = 500
-
-	return fmt.Sprintf("%.*q", longest, key)
+	return key
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,11 +22,21 @@ import (
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/rest"
 	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/internal/rulestore/postgres/postgrestest"
 	"github.com/leaseway/leaseway/internal/rulestore/sqlite"
 	"github.com/leaseway/leaseway/rule"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// servers starts the Postgres that these tests share.
+var servers postgrestest.Servers
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		servers.Stop()
+		os.Exit(code)
+	}), goleak.IgnoreAnyFunction("github.com/leaseway/leaseway/internal/rulestore/postgres/postgrestest.(*Server).run.func1"),
+		goleak.IgnoreAnyFunction("os/exec.(*Cmd).Start.func2"), goleak.IgnoreAnyFunction("os/exec.(*Cmd).writerDescriptor.func1"))
+}
 
 // start is the time in tests, until they move it.
 var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -51,15 +62,18 @@ type fleet struct {
 
 	mu      sync.Mutex
 	set     func() *rule.Set
+	version uint64 // of the set that the limiter has
 	limiter *leaseway.Limiter
 	charges map[string][]leaseway.Decision
 }
 
 func (f *fleet) follow() error {
 	set := f.set()
-	if f.limiter != nil && f.limiter.Rules().Version == set.Version {
+	if f.limiter != nil && f.version == set.Version {
 		return nil
 	}
+
+	f.version = set.Version
 
 	if f.limiter != nil {
 		_ = f.limiter.Close(context.Background())

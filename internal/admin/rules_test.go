@@ -1,12 +1,12 @@
 package admin
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/internal/rulestore/file"
 )
 
 const (
@@ -261,9 +261,23 @@ func TestAReadOnlySourceSaysWhereItsRulesAre(t *testing.T) {
 	r := newRig(t)
 	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
 
+	state, err := r.store.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	shown := file.New("/etc/rules.yaml")
+	if err := shown.Show(state.Set); err != nil {
+		t.Fatal(err)
+	}
+
 	locked := newRig(t)
-	locked.over(&readOnly{r.store})
+	locked.over(shown)
 	locked.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"limit":100`)
+	locked.fleet.take(t, "search", "k", 5)
+	locked.send(http.MethodGet, "/v1/limits?key=k", "").want(http.StatusOK, `"remaining":95`)
+	locked.send(http.MethodPost, searchPath+"/reset", `{"key": "k"}`).want(http.StatusOK, `"remaining":100`)
+	locked.send(http.MethodGet, "/admin/audit", "").want(http.StatusOK, `"records":[]`)
 
 	for _, row := range [][3]string{
 		{http.MethodPut, searchPath, searchRule},
@@ -274,15 +288,6 @@ func TestAReadOnlySourceSaysWhereItsRulesAre(t *testing.T) {
 		{http.MethodPut, searchPath + "/overrides", `{"key": "acme", "limit": 5}`},
 	} {
 		locked.send(row[0], row[1], row[2]).want(http.StatusConflict, "/etc/rules.yaml", "change the file")
-	}
-}
-
-// readOnly is a store of rules that are written elsewhere.
-type readOnly struct{ rulestore.Store }
-
-func (readOnly) Write(context.Context, *rulestore.Change) (*rulestore.Record, error) {
-	return nil, &rulestore.Error{
-		Code: rulestore.ReadOnly, Place: "/etc/rules.yaml", Message: "the rules come from this file", Fix: "change the file",
 	}
 }
 

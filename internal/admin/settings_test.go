@@ -1,0 +1,175 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+func TestSettingsAreWrittenAndTakenAway(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, "/admin/settings/headers?reason=standard", `"ietf"`).want(http.StatusOK, `"version":1`)
+	r.send(http.MethodPut, "/admin/settings/requireRollout", `true`).want(http.StatusOK)
+	r.send(http.MethodGet, "/admin/settings", "").want(http.StatusOK, `{"name":"headers","version":1,"value":"ietf"}`, `"value":true`)
+	r.send(http.MethodPut, "/admin/settings/headers", `"none"`, "If-Match", `"9"`).want(http.StatusPreconditionFailed)
+	r.send(http.MethodPut, "/admin/settings/headers?dryRun=true", `"none"`, "If-Match", `"1"`).want(http.StatusOK, `"dryRun":true`)
+
+	for name, body := range map[string]string{
+		"headers": `"some"`, "requireRollout": `null`, "shedders": `{"worker": 5}`, "classes": `[`, "switches": `{"rules": {"none": "off"}}`,
+	} {
+		for _, dry := range []string{"", "?dryRun=true"} {
+			r.send(http.MethodPut, "/admin/settings/"+name+dry, body).want(http.StatusUnprocessableEntity)
+		}
+	}
+
+	r.send(http.MethodPut, "/admin/settings/header", `"ietf"`).want(http.StatusNotFound, "headers")
+	r.send(http.MethodDelete, "/admin/settings/headers", "").want(http.StatusOK)
+	r.send(http.MethodDelete, "/admin/settings/headers", "").want(http.StatusNotFound)
+	r.send(http.MethodGet, "/admin/settings", "").lacks(`"name":"headers"`)
+}
+
+func TestSwitchesAreThrownForATimeAndForAReason(t *testing.T) {
+	r := withRules(newRig(t))
+	r.send(http.MethodPut, "/admin/switches/all", `{"reason": "storm", "forSec": 600}`).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/switches/limiter:rate", `{"until": "2026-01-01T13:00:00Z"}`).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/switches/rule:user?reason=ticket", `{"reason": "wrong"}`).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/switches/rule:pair", `{}`).want(http.StatusOK)
+
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK,
+		`{"what":"all","off":true,"until":"2026-01-01T12:10:00Z","reason":"storm"}`, `{"what":"limiter:rate","off":true,"until":"2026-01-01T13:00:00Z"}`,
+		`{"what":"rule:pair","off":true},{"what":"rule:user","off":true,"reason":"wrong"}`)
+	r.send(http.MethodGet, "/admin/rules/user", "").want(http.StatusOK, `"switch":"off: wrong"`)
+	r.send(http.MethodGet, "/admin/audit?action=switches.&limit=2", "").want(http.StatusOK, `"target":"rule:user"`, "ticket")
+
+	// Whoever decides has them at once.
+	state, err := r.store.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if s := &state.Set.Switches; !s.OfLimiter(rule.LimiterRate).OffAt(start) || !s.All.OffAt(start) || s.All.OffAt(start.Add(time.Hour)) {
+		t.Errorf("got %+v", s)
+	}
+
+	r.after(10 * time.Minute)
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, `{"what":"all","off":false`)
+
+	for _, what := range []string{"all", "limiter:rate", "rule:user", "rule:pair"} {
+		r.send(http.MethodDelete, "/admin/switches/"+what, "").want(http.StatusOK)
+		r.send(http.MethodDelete, "/admin/switches/"+what, "").want(http.StatusNotFound)
+	}
+
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, `"switches":[]`)
+	r.send(http.MethodGet, "/admin/settings", "").lacks(`"name":"switches"`)
+
+	for _, row := range []struct {
+		what, body string
+		status     int
+	}{
+		{"everything", `{}`, http.StatusUnprocessableEntity},
+		{"limiter:none", `{}`, http.StatusUnprocessableEntity},
+		{"rule:none", `{}`, http.StatusNotFound},
+		{"all", `{"until": "2020-01-01T00:00:00Z"}`, http.StatusUnprocessableEntity},
+		{"all", `{"until": "2027-01-01T00:00:00Z", "forSec": 5}`, http.StatusUnprocessableEntity},
+		{"all", `{"forSec": 0}`, http.StatusUnprocessableEntity},
+		{"all", `{"why": "typo"}`, http.StatusUnprocessableEntity},
+	} {
+		r.send(http.MethodPut, "/admin/switches/"+row.what, row.body).want(row.status)
+	}
+
+	// The switch of a rule goes with it: another rule of that name is on.
+	r.send(http.MethodPut, "/admin/switches/rule:user", `{}`).want(http.StatusOK)
+	r.send(http.MethodDelete, "/admin/rules/user", "").want(http.StatusOK)
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, `"switches":[]`)
+}
+
+// In an outage several people throw switches at once: none is lost.
+func TestSwitchesThrownAtOnceAreAllThrown(t *testing.T) {
+	r := newRig(t)
+
+	const n = 8
+	for i := range n {
+		r.send(http.MethodPut, fmt.Sprintf("/admin/rules/r%d", i), searchRule).want(http.StatusOK)
+	}
+
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			if got := r.send(http.MethodPut, fmt.Sprintf("/admin/switches/rule:r%d", i), `{}`); got.status != http.StatusOK {
+				t.Errorf("got %d %s", got.status, got.body)
+			}
+		})
+	}
+
+	all.Wait()
+
+	type list struct {
+		Version  uint64
+		Switches []SwitchView
+	}
+
+	if got := read[list](r.send(http.MethodGet, "/admin/switches", "")); len(got.Switches) != n {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestADocumentIsAppliedWhole(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, "/admin/rules/old", searchRule).want(http.StatusOK)
+
+	const doc = `
+headers: ietf
+rules:
+  - {id: a, limit: 10, window: 1m, keyBy: user}
+  - id: b
+    limit: 20
+    window: 1m
+    keyBy: ip
+`
+	r.send(http.MethodPut, "/admin/document?reason=release", doc, "Content-Type", "application/yaml").
+		want(http.StatusOK, `"version":2`, `"place":"rules a","what":"created"`, `"place":"settings headers","what":"created"`).lacks("rules old")
+	r.send(http.MethodPut, "/admin/document", doc).want(http.StatusOK, `"version":0`, `"places":[]`) // nothing to do makes no version
+
+	// What is read can be applied elsewhere.
+	got := r.send(http.MethodGet, "/admin/document", "").want(http.StatusOK, `"headers":"ietf"`)
+	if got.header.Get("ETag") != `"2"` {
+		t.Errorf("ETag %s", got.header.Get("ETag"))
+	}
+
+	other := newRig(t)
+	other.send(http.MethodPut, "/admin/document", got.body).want(http.StatusOK, "rules old")
+
+	if again := other.send(http.MethodGet, "/admin/document", ""); again.body != got.body {
+		t.Errorf("got %s, want %s", again.body, got.body)
+	}
+
+	// One bad rule, and nothing is changed; the line is that of the file.
+	r.send(http.MethodPut, "/admin/document", "rules:\n  - {id: a, limit: 11, window: 1m}\n  - {id: c, limit: 1, window: fortnight}\n").
+		want(http.StatusUnprocessableEntity, `"line":3`, "body.rules[1].window")
+	r.send(http.MethodPut, "/admin/document", doc, "If-Match", `"1"`).want(http.StatusPreconditionFailed)
+	r.send(http.MethodGet, "/admin/rules/a", "").want(http.StatusOK, `"limit":10`)
+
+	r.send(http.MethodPut, "/admin/document?prune=true", "rules: [{id: a, limit: 10, window: 1m, keyBy: user}]", "If-Match", `"2"`).
+		want(http.StatusOK, `"place":"rules b","what":"deleted"`, `"place":"rules old","what":"deleted"`, `"place":"settings headers","what":"deleted"`)
+	r.send(http.MethodGet, "/admin/rules", "").want(http.StatusOK, `"total":1`)
+}
+
+// Whoever has some rules applies a document to these, and prunes no others.
+func TestADocumentOfATeamLeavesOthersAlone(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, "/admin/document", `{"rules": [{"id": "x-1", "limit": 1, "window": "1m"}, {"id": "y-1", "limit": 1, "window": "1m"}]}`).
+		want(http.StatusOK)
+	r.token = r.createToken(`{"name": "ann", "role": "admin"}`)
+	r.token = r.createToken(`{"name": "team", "role": "operator", "rules": ["x-"]}`)
+
+	r.send(http.MethodPut, "/admin/document?prune=true", `{"rules": [{"id": "x-2", "limit": 1, "window": "1m"}]}`).
+		want(http.StatusOK, "rules x-1", "rules x-2").lacks("y-1")
+	r.send(http.MethodPut, "/admin/document", `{"rules": [{"id": "y-1", "limit": 5, "window": "1m"}]}`).want(http.StatusForbidden, "y-1")
+	r.send(http.MethodPut, "/admin/document", `{"headers": "none", "rules": []}`).want(http.StatusForbidden, "headers")
+	r.send(http.MethodGet, "/admin/document", "").want(http.StatusOK, "x-2").lacks("y-1")
+	r.send(http.MethodGet, "/admin/rules", "").want(http.StatusOK, `"total":1`)
+}
