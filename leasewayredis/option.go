@@ -3,6 +3,7 @@ package leasewayredis
 import (
 	"crypto/tls"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/leaseway/leaseway"
@@ -105,6 +106,15 @@ func WithSentinelUser(username, password string) Option {
 // ahead is so much more that it admits. The default is Redis's own clock.
 func WithOwnClock() Option {
 	return optionFunc(func(o *options) { o.config.Clock = func() int64 { return time.Now().UnixMicro() } })
+}
+
+// WithStateDir keeps in dir where there was data and how many processes shared the limits, so that a Redis that lost
+// everything while none of them ran is not taken for a new one, whose budgets are full. The default keeps nothing.
+func WithStateDir(dir string) Option {
+	return optionFunc(func(o *options) {
+		o.config.Seen = filepath.Join(dir, "redis.json")
+		o.limiter = append(o.limiter, leaseway.WithStateDir(dir))
+	})
 }
 
 // WithLateRedis has Open succeed although Redis does not answer. Until it does

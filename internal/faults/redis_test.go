@@ -173,3 +173,41 @@ rules:
 		}
 	}
 }
+
+// Redis loses everything while no coordinator runs. One that comes back knows from its own disk that there was data, so that
+// nobody has a full budget again, unless the rule says so.
+func TestRedisForgetsWhileNobodyLooks(t *testing.T) {
+	server := redistest.NewServer(t)
+	c := newCoordinator(t, slowly, "--store", "redis://"+server.Address)
+	l := dial(t, 1, []string{c.grpc}, leaseway.WithDeadline(unhurried))[0]
+
+	if n, _ := times(t, l, 60, at{"r", "ada"}); n != 60 {
+		t.Fatalf("%d of 60 passed", n)
+	}
+
+	c.finish(t)
+
+	if err := server.Do(t.Context(), "FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+
+	c.run(t)
+
+	others := 0
+
+	eventually(t, "it is well", func() bool {
+		others++ // each time another key, since what is leased needs no coordinator
+
+		return take(t, l, "r", "other-"+strconv.Itoa(others)).Origin == leaseway.OriginStore
+	})
+
+	for rule, want := range map[string]int{"r": 0, "full": 100} {
+		if n, _ := times(t, l, 200, at{rule, "bob"}); n != want {
+			t.Errorf("%s: after the loss %d passed, want %d", rule, n, want)
+		}
+	}
+
+	if !strings.Contains(c.log.String(), "has lost the data") {
+		t.Errorf("nothing was said of it:\n%s", c.log)
+	}
+}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/internal/store/memory"
 	"github.com/leaseway/leaseway/internal/store/redis"
 )
+
+// seenFile is the file, in a coordinator's state directory, that remembers where there was data.
+const seenFile = "redis.json"
 
 // storeWithin bounds how long a start waits for Redis: a coordinator without its store decides nothing.
 const storeWithin = 10 * time.Second
@@ -34,7 +38,7 @@ func openStore(ctx context.Context, config *Config, log *slog.Logger) (store.Sto
 	ctx, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
 
-	to.Logger = log
+	to.Logger, to.Seen = log, filepath.Join(config.stateDir(), seenFile)
 
 	kept, err := redis.New(ctx, *to)
 	if err != nil {

@@ -41,6 +41,11 @@ func newLibrary() (*library, error) {
 		return nil, err
 	}
 
+	return libraryOf(body), nil
+}
+
+// libraryOf makes a library of Lua that has the functions op, move and beat.
+func libraryOf(body string) *library {
 	sum := sha256.Sum256([]byte(body))
 	digest := hex.EncodeToString(sum[:6])
 	l := &library{
@@ -51,7 +56,7 @@ func newLibrary() (*library, error) {
 		"redis.register_function('" + l.move + "', move)\n" +
 		"redis.register_function('" + l.beat + "', beat)\n"
 
-	return l, nil
+	return l
 }
 
 func libraryBody() (string, error) {

@@ -1,6 +1,9 @@
 package redis
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,5 +101,75 @@ func TestAllDataIsLost(t *testing.T) {
 
 	if got := q.drain("other", hourly(10), 10); got != 0 {
 		t.Errorf("a key in a slot that nobody has looked at since gave %d tokens", got)
+	}
+}
+
+// Everything is lost while no coordinator runs. One that was here before knows that it is no first start; one that has never
+// been here, or was at another Redis or under another prefix, cannot know.
+func TestAllDataIsLostUnseen(t *testing.T) {
+	server, elsewhere := redistest.NewServer(t), redistest.NewServer(t)
+	path := filepath.Join(t.TempDir(), "redis.json")
+	at := func(change func(*Config)) *Store {
+		config := Config{Addresses: []string{server.Address}, Seen: path}
+		change(&config)
+
+		return openWith(t, config)
+	}
+	same := func(*Config) {}
+
+	id := at(same).ID()
+
+	for _, test := range []struct {
+		name   string
+		change func(*Config)
+		left   int
+	}{
+		{"it was here before", same, 0},
+		{"it was here before, and looks again", same, 0},
+		{"it has not been here", func(c *Config) { c.Seen = filepath.Join(t.TempDir(), "redis.json") }, 10},
+		{"it remembers nothing", func(c *Config) { c.Seen = "" }, 10},
+		{"it was under another prefix", func(c *Config) { c.Prefix = "other:" }, 10},
+		{"it was elsewhere", func(c *Config) { c.Addresses = []string{elsewhere.Address} }, 10},
+	} {
+		if err := errors.Join(server.Do(t.Context(), "FLUSHALL"), elsewhere.Do(t.Context(), "FLUSHALL")); err != nil {
+			t.Fatal(err)
+		}
+
+		if test.name == "it was elsewhere" || test.name == "it was under another prefix" {
+			writeSeen(t, path, &seen{Data: "x", Prefix: DefaultPrefix, Addresses: []string{server.Address}})
+		}
+
+		s := at(test.change)
+
+		if got := (&taker{T: t, store: s}).drain("k", hourly(10), 12); got != test.left {
+			t.Errorf("%s: %d tokens, want %d", test.name, got, test.left)
+		}
+
+		if s.ID() == id || s.ID() == 0 {
+			t.Errorf("%s: the data is %d as before", test.name, s.ID())
+		}
+
+		id = s.ID()
+	}
+
+	// A file that cannot be read keeps nobody from starting.
+	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	if s := at(same); s.ID() == 0 {
+		t.Error("no data")
+	}
+
+	if kept, err := readSeen(path); err != nil || kept.Prefix != DefaultPrefix {
+		t.Errorf("it was not written anew: %+v (%v)", kept, err)
+	}
+}
+
+func writeSeen(t *testing.T, path string, s *seen) {
+	t.Helper()
+
+	if err := s.write(path); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -17,10 +17,40 @@ const (
 	openingPoll = 20 * time.Millisecond
 )
 
+// openSeen opens, and keeps in a file that there is data here.
+func (s *Store) openSeen(ctx context.Context, cfg *Config) error {
+	before, err := readSeen(cfg.Seen)
+	if err != nil && cfg.Logger != nil {
+		cfg.Logger.Warn("it is not known whether this Redis had data before", "error", err)
+	}
+
+	s.known = before.at(cfg)
+
+	if err := s.open(ctx); err != nil || cfg.Seen == "" {
+		return err
+	}
+
+	now := &seen{Data: fmt.Sprintf("%016x", s.ID()), Prefix: cfg.Prefix, Addresses: cfg.Addresses}
+	if before.at(cfg) && before.Data == now.Data {
+		return nil
+	}
+
+	if before.at(cfg) && cfg.Logger != nil {
+		cfg.Logger.Warn("this Redis has lost the data that was here: budgets begin as used up, unless their rule says otherwise",
+			"lost", before.Data, "data", now.Data)
+	}
+
+	if err := now.write(cfg.Seen); err != nil && cfg.Logger != nil {
+		cfg.Logger.Warn("that there is data in Redis cannot be kept on disk", "error", err)
+	}
+
+	return nil
+}
+
 // open finds out whose data this is. Where there is none, exactly one
 // coordinator of those that start together sets the marks, and then the id:
 //
-//	no id, no marks ───> first start: each slot is marked as never lost
+//	no id, no marks ───> first start: each slot is marked as never lost, unless data was seen here before
 //	no id, some marks ─> a node has lost its data: its slots are marked as lost now
 //	id ────────────────> nothing to do
 func (s *Store) open(ctx context.Context) error {
@@ -81,7 +111,7 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 
 	var loss int64
-	if len(missing) < len(marks) {
+	if len(missing) < len(marks) || s.known {
 		now, err := s.now(ctx)
 		if err != nil {
 			return err

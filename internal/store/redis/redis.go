@@ -95,6 +95,9 @@ type Config struct {
 	// Clock returns the time in µs since the Unix epoch. nil, the default, is
 	// Redis's own, which all coordinators see alike.
 	Clock func() int64
+	// Seen is the path of a file that remembers where there was data, so that a loss of all of it is noticed though no
+	// coordinator ran then; "" for none. Its directory is made.
+	Seen string
 	// Logger hears of settings of Redis that lose data. The default is silent.
 	Logger *slog.Logger
 }
@@ -123,6 +126,7 @@ type Store struct {
 	closed  atomic.Bool
 	counts  counts
 	lost    lost
+	known   bool // there was data here when this process, or one before it, last looked
 }
 
 var _ store.Store = (*Store)(nil)
@@ -151,7 +155,7 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("redis store: %v cannot be used: %w", cfg.Addresses, err)
 	}
 
-	if err := s.open(ctx); err != nil {
+	if err := s.openSeen(ctx, &cfg); err != nil {
 		s.client.Close()
 
 		return nil, fmt.Errorf("redis store: %v cannot be used: %w", cfg.Addresses, err)

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -46,8 +47,8 @@ func open(tb testing.TB, prefix string, clock func() int64) *Store {
 	return s
 }
 
-// The suite of all stores, in virtual time. Losing everything while no
-// coordinator looks cannot be told from a first start, so Crash is not shown here.
+// The suite of all stores, in virtual time. A loss is dated when it is found, and
+// not when it was, so Crash is shown in real time.
 func TestStore(t *testing.T) {
 	prefixes := map[string]string{}
 
@@ -66,13 +67,56 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// The same at Redis's own time.
+// The same at Redis's own time, by coordinators that remember on their disk where there was data.
 func TestStoreInRealTime(t *testing.T) {
+	prefixes := map[string]string{}
+
 	storetest.Run(t, storetest.Backend{
-		Open: func(t *testing.T, _ storetest.Site) store.Store {
+		Open: func(t *testing.T, site storetest.Site) store.Store {
 			t.Helper()
 
-			return open(t, servers.Prefix(), nil)
+			if prefixes[site.Dir] == "" {
+				prefixes[site.Dir] = servers.Prefix()
+			}
+
+			s := openWith(t, Config{
+				Addresses: servers.Shared(t).Addresses(), Prefix: prefixes[site.Dir], Seen: filepath.Join(site.Dir, "new", "redis.json"),
+			})
+
+			return s
+		},
+		Keeps: true,
+		Crash: func(t *testing.T, kept store.Store) {
+			t.Helper()
+
+			s, ok := kept.(*Store)
+			if !ok {
+				t.Fatalf("it is a %T", kept)
+			}
+
+			s.loseAll(t)
+
+			if err := s.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
 		},
 	})
+}
+
+// loseAll deletes every key of the prefix, on every node.
+func (s *Store) loseAll(t *testing.T) {
+	t.Helper()
+
+	for _, node := range s.client.Nodes() {
+		names, err := node.Do(t.Context(), node.B().Keys().Pattern(s.names.prefix+"*").Build()).AsStrSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for _, name := range names {
+			if err := s.client.Do(t.Context(), s.client.B().Del().Key(name).Build()).Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }

@@ -117,8 +117,12 @@ func (h *holder) raise(t *testing.T, n int64) ledger.Answer {
 func apply(t *testing.T, s store.Store, ops ...store.Op) []ledger.Answer {
 	t.Helper()
 
+	// Far more time than a request has: what is shown is arithmetic, and a store may leave out a node that is slow.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
 	results := make([]store.Result, len(ops))
-	s.Apply(context.Background(), ops, results)
+	s.Apply(ctx, ops, results)
 
 	answers := make([]ledger.Answer, len(ops))
 

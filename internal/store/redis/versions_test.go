@@ -1,0 +1,128 @@
+package redis
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/store"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// later opens a store of a version to come: other functions over the same data.
+func later(t *testing.T, cfg Config) *Store {
+	t.Helper()
+
+	body, err := libraryBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s := openWith(t, cfg)
+	s.library = libraryOf(body + "-- of a version to come\n")
+
+	return s
+}
+
+// inTurn is two stores over the same data, of which each call takes the other one.
+type inTurn struct {
+	store.Store
+
+	other store.Store
+	calls int
+}
+
+// Apply lets the stores take turns.
+func (s *inTurn) Apply(ctx context.Context, ops []store.Op, results []store.Result) {
+	s.calls++
+
+	if s.calls%2 == 0 {
+		s.other.Apply(ctx, ops, results)
+	} else {
+		s.Store.Apply(ctx, ops, results)
+	}
+}
+
+// While a fleet is upgraded coordinators of two versions share a Redis, each with its own functions. Together they give
+// the answers of one plain ledger, and whatever one wrote the other goes on with.
+func TestTwoVersionsShareLedgers(t *testing.T) {
+	server := redistest.NewServer(t)
+	p := newPlayer(0)
+	config := Config{Addresses: []string{server.Address}, Clock: func() int64 { return p.now }}
+	both := &inTurn{Store: openWith(t, config), other: later(t, config)}
+	run := uint64(0)
+
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		*p = *newPlayer(run)
+		twins := map[store.Key]*ledger.State{}
+
+		play(t, p, both, func(op store.Op) ledger.Answer {
+			if twins[op.Key] == nil {
+				twins[op.Key] = &ledger.State{}
+			}
+
+			answer := twins[op.Key].Apply(p.now, op.Terms, op.Ask)
+			if twins[op.Key].Idle(p.now) {
+				delete(twins, op.Key)
+			}
+
+			return answer
+		})
+	})
+
+	r := openReader(t, config)
+
+	survey, err := r.Survey(t.Context())
+	if err != nil || len(survey.Nodes) != 1 || len(survey.Nodes[0].Libraries) != 2 {
+		t.Errorf("there are not the functions of both: %+v (%v)", survey, err)
+	}
+}
+
+// Both see who lives, and whose data it is.
+func TestTwoVersionsCountHolders(t *testing.T) {
+	server := redistest.NewServer(t)
+	config := Config{Addresses: []string{server.Address}}
+	old, fresh := openWith(t, config), later(t, config)
+
+	for i, s := range []*Store{old, fresh, old} {
+		live, err := s.Beat(t.Context(), []uint64{uint64(i + 1)}, time.Minute)
+		if err != nil || live != int64(i+1) {
+			t.Errorf("beat %d: %d live (%v)", i, live, err)
+		}
+	}
+
+	if old.ID() != fresh.ID() {
+		t.Errorf("data %d and %d", old.ID(), fresh.ID())
+	}
+}
+
+// What a version does not know how to read it neither answers from nor overwrites: the key has an outage until
+// a coordinator that can read it is asked.
+func TestALaterLayoutIsLeftAlone(t *testing.T) {
+	server := redistest.NewServer(t)
+	s := openAt(t, []string{server.Address})
+	q := &taker{T: t, store: s}
+	at := s.names.place(store.Key{Rule: "r", Key: "k"})
+	kept := "\x02" + strings.Repeat("x", 300)
+
+	if err := server.Do(t.Context(), "SET", at.held, kept, "PX", "60000"); err != nil {
+		t.Fatal(err)
+	}
+
+	if ok, err := q.take(t.Context(), "k", hourly(10)); ok || err == nil || !strings.Contains(err.Error(), "another version of Leaseway") {
+		t.Errorf("allowed %v (%v)", ok, err)
+	}
+
+	if got, err := server.Ask(t.Context(), "GET", at.held); err != nil || got != kept {
+		t.Errorf("it became %q (%v)", got, err)
+	}
+
+	if got := q.drain("other", hourly(10), 12); got != 10 {
+		t.Errorf("%d of 10 of another key", got)
+	}
+}
