@@ -1,11 +1,14 @@
 package redis
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
@@ -117,6 +120,66 @@ func TestEveryKeyExpires(t *testing.T) {
 		}
 
 		left = int(size) - slotCount - 1
+	}
+}
+
+// Whatever is asked, no key is left that would stay longer than what it says: two windows, or a bucket that is a
+// capacity below empty, and a lease.
+func TestEveryKeyExpiresWhateverIsAsked(t *testing.T) {
+	const most = 2*2_000 + 550 // ms
+
+	server := redistest.NewServer(t)
+	s := openAt(t, []string{server.Address})
+	p := newPlayer(0)
+	run, seen := uint64(0), 0
+
+	if _, err := s.Beat(t.Context(), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+
+	rapid.Check(t, func(r *rapid.T) {
+		run++
+		*p = *newPlayer(run)
+
+		for range rapid.IntRange(1, 40).Draw(r, "ops") {
+			terms := rapid.SampledFrom(kinds()).Draw(r, "terms")
+			if rapid.IntRange(0, 5).Draw(r, "change") == 0 {
+				p.version++
+			}
+
+			terms.Version = p.version
+			op := p.op(r, terms)
+			results := make([]store.Result, 1)
+			s.Apply(context.Background(), []store.Op{op}, results)
+
+			if results[0].Err != nil {
+				r.Fatalf("%+v: %v", op, results[0].Err)
+			}
+
+			p.heard(op, results[0].Answer)
+		}
+
+		names, err := s.client.Do(context.Background(), s.client.B().Keys().Pattern("*}?*").Build()).AsStrSlice()
+		if err != nil {
+			r.Fatal(err)
+		}
+
+		for _, name := range names { // but for the marks
+			if strings.HasSuffix(name, "}id") {
+				continue
+			}
+
+			seen++
+
+			ttl, err := s.client.Do(context.Background(), s.client.B().Pttl().Key(name).Build()).AsInt64()
+			if err != nil || ttl == -1 || ttl > most {
+				r.Errorf("%s lives for %d ms more, want %d at most (%v)", name, ttl, most, err)
+			}
+		}
+	})
+
+	if seen < 200 {
+		t.Errorf("no more than %d keys were looked at", seen)
 	}
 }
 

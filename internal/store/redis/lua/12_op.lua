@@ -109,8 +109,8 @@ local function grouped(at)
   return unpackRest(bytes, terms)
 end
 
--- begin returns a ledger that nothing is known of, in a hash slot whose data was lost at loss, or never if that is 0.
-local function begin(offered, loss)
+-- unknown returns a ledger that nothing is known of, in a hash slot whose data was lost at loss, or never if that is 0.
+local function unknown(offered, loss)
   local s = newState(noTerms())
   if loss > 0 and not offered.whole then lost(s, offered, loss) end
   return s
@@ -122,7 +122,7 @@ local function load(at, now)
   if bytes then return unpackState(bytes, at.offered), 'held' end
   local s = grouped(at)
   if s then return s, 'rest' end
-  return begin(at.offered, lossOf(at, now)), 'nowhere'
+  return unknown(at.offered, lossOf(at, now)), 'nowhere'
 end
 
 -- milliseconds returns how long a ledger that says something is kept.

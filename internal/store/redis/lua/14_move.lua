@@ -46,7 +46,7 @@ local function moveGroup(at, now, ask, loss)
     if not loss then return nil end
     local other = redis.pcall('GET', at.held)
     if type(other) == 'string' then return nil end
-    s = begin(at.offered, loss)
+    s = unknown(at.offered, loss)
   end
   local answer = apply(s, now, at.offered, ask)
   stay(at, s, was)
