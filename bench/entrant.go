@@ -60,5 +60,6 @@ func exhausted() quota { return quota{limit: 1, window: time.Hour} }
 func contests() []contest {
 	return []contest{
 		hot(), manyKeys(), refusals(), middleware(), matching(), memory(), crowd(), grants(), grantsOverRedis(), storeCalls(),
+		fleets(),
 	}
 }

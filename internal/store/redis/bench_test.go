@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,41 +61,40 @@ func BenchmarkApply(b *testing.B) {
 //
 //	go test -run none -bench IdleClients -benchtime 1000000x ./internal/store/redis
 func BenchmarkIdleClients(b *testing.B) {
-	s := openAt(b, []string{redistest.NewServer(b).Address})
+	perClient(b, func(i int) ledger.Ask { return ledger.Ask{Takes: []int64{1 + int64(i%7)}} })
+}
+
+// BenchmarkLeasedClients measures the same of a client of whom one holder has a lease.
+func BenchmarkLeasedClients(b *testing.B) {
+	perClient(b, func(int) ledger.Ask { return ledger.Ask{RaiseTo: 20, Keep: true} })
+}
+
+// perClient measures the memory of b.N clients, each after one ask.
+func perClient(b *testing.B, ask func(i int) ledger.Ask) {
+	b.Helper()
+
+	const (
+		batch = 1000
+		long  = 3_600_000_000 // µs, of a lease: none ends while it is measured
+	)
+
+	s := openWith(b, Config{Addresses: []string{redistest.NewServer(b).Address}, DeadAfter: time.Minute}) // it need not be quick
 	bucket, _ := rate.NewBucket(100, 60_000_000_000, 100)
-	memory := func() int64 {
-		info, err := s.client.Do(context.Background(), s.client.B().Info().Section("memory").Build()).ToString()
-		if err != nil {
-			b.Fatal(err)
-		}
-
-		_, rest, _ := strings.Cut(info, "used_memory:")
-		text, _, _ := strings.Cut(rest, "\r\n")
-
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			b.Fatal(err)
-		}
-
-		return n
-	}
-
-	const batch = 1000
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 
 	ops, results := make([]store.Op, 0, batch), make([]store.Result, batch)
-	before := memory()
+	before := s.usedMemory(b)
 
 	b.ResetTimer()
 
 	for i := range b.N {
-		ops = append(ops, store.Op{
-			Key:   store.Key{Rule: "r", Key: strconv.Itoa(i)},
-			Terms: ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000},
-			Ask:   ledger.Ask{Holder: 1, Seq: 1, Takes: []int64{1 + int64(i%7)}},
-		})
+		op := store.Op{
+			Key: store.Key{Rule: "r", Key: strconv.Itoa(i)}, Terms: ledger.Terms{Bucket: bucket, Version: 1, TTL: long}, Ask: ask(i),
+		}
+		op.Ask.Holder, op.Ask.Seq = 1, 1
+		ops = append(ops, op)
 
 		if len(ops) == batch || i == b.N-1 {
 			s.Apply(ctx, ops, results)
@@ -109,7 +107,24 @@ func BenchmarkIdleClients(b *testing.B) {
 		}
 	}
 
-	b.ReportMetric(float64(memory()-before)/float64(b.N), "B/client")
+	b.ReportMetric(float64(s.usedMemory(b)-before)/float64(b.N), "B/client")
+}
+
+// usedMemory returns what Redis says that it uses, in bytes.
+func (s *Store) usedMemory(b *testing.B) int64 {
+	b.Helper()
+
+	info, err := s.client.Do(context.Background(), s.client.B().Info().Section("memory").Build()).ToString()
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	n, err := strconv.ParseInt(field(info, "used_memory"), 10, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+
+	return n
 }
 
 // BenchmarkCall measures the same op as a function of a library, as a script of
