@@ -314,6 +314,82 @@ func TestASourceThatDoesNotWorkIsAnOutage(t *testing.T) {
 	}
 }
 
+// crooked is a context that panics when it is waited for.
+type crooked struct{ context.Context } //nolint:containedctx // it is one
+
+func (crooked) Done() <-chan struct{} { panic("a bug of theirs") }
+
+// Who panics while it waits for a slot leaves the line, and does not keep a slot that comes later.
+func TestWhoPanicsInLineLeavesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, log := trippable(t, `rules: [{id: r, algorithm: concurrency, limit: 1, onUnavailable: MODE, queue: {size: 10, wait: 1m}}]`, "allow")
+		defer l.Close(context.Background())
+
+		first := l.Decide(t.Context(), leaseway.Request{})
+
+		for range 5 {
+			if d := l.Decide(crooked{t.Context()}, leaseway.Request{}); !d.Allowed || d.HoldsSlot() {
+				t.Errorf("%+v, want it served without a slot", d)
+			}
+		}
+
+		if n := l.Stats().Slots[0].Queued; n != 0 {
+			t.Errorf("%d wait in line, and nobody is there", n)
+		}
+
+		l.Done(first)
+
+		start := time.Now()
+
+		d := l.Decide(t.Context(), leaseway.Request{})
+		if !d.HoldsSlot() || time.Since(start) != 0 {
+			t.Errorf("%+v after %v, want a slot at once", d, time.Since(start))
+		}
+
+		l.Done(d)
+		nothingInFlight(t, l)
+
+		if n := l.Stats().Panics; n != 5 || strings.Count(log.String(), "recovered a panic") != 1 {
+			t.Errorf("%d panics counted, want 5; the log:\n%s", n, log)
+		}
+	})
+}
+
+// Who panics while it waits for tokens is served as in an outage, and whoever waits beside it gets its answer all the same.
+func TestWhoPanicsWhileItWaitsIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := rule.Parse("rules.yaml", []byte(strings.ReplaceAll(one, "MODE", "allow")))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		l, err := leaseway.Over(t.Context(), &faulty{rules: set, acquire: func(ctx context.Context) error {
+			<-ctx.Done()
+
+			return ctx.Err()
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close(context.Background())
+
+		beside := make(chan leaseway.Decision, 1)
+
+		go func() { beside <- l.Decide(t.Context(), leaseway.Request{}) }()
+
+		synctest.Wait()
+
+		start := time.Now()
+		if d := l.Decide(crooked{t.Context()}, leaseway.Request{}); !d.Allowed || d.Origin != leaseway.OriginOpen || time.Since(start) != 0 {
+			t.Errorf("%+v after %v, want it let through at once", d, time.Since(start))
+		}
+
+		if d := <-beside; !d.Allowed || d.Origin != leaseway.OriginOpen || time.Since(start) != 20*time.Millisecond {
+			t.Errorf("beside it: %+v after %v, want it let through after the deadline", d, time.Since(start))
+		}
+	})
+}
+
 // A rule that is asked by its id fails open as well, even if nothing of it is left.
 func TestABugInARuleIsNoOutage(t *testing.T) {
 	l, log := trippable(t, one, "allow")

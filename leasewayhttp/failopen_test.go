@@ -89,3 +89,12 @@ func (h *halfReal) Decide(ctx context.Context, req leaseway.Request) leaseway.De
 }
 
 func (*halfReal) TimeIn(time.Duration) time.Time { panic("a bug in TimeIn") }
+
+// What the program is called for may have bugs, too: such a request is served, and asked about nothing.
+func TestAttributesThatPanicServeTheRequest(t *testing.T) {
+	v := &verdict{decision: overLimit()}
+	m := newMiddleware(v, []Option{WithAttributes(func(*http.Request, *leaseway.Request) { panic("a bug of theirs") })})
+	if w := serve(m, get("/")); w.Code != http.StatusNoContent || v.asked != 0 || m.Stats().Panics != 1 {
+		t.Errorf("status %d, asked %d times, %d panics; want 204, 0 and 1", w.Code, v.asked, m.Stats().Panics)
+	}
+}

@@ -168,6 +168,11 @@ func (k *slotKey) await(ctx context.Context, w *berth, until int64) bool {
 		}
 	}
 
+	return k.unline(w)
+}
+
+// unline takes w out of the line, and reports whether it was served before that.
+func (k *slotKey) unline(w *berth) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 
@@ -183,7 +188,7 @@ func (k *slotKey) await(ctx context.Context, w *berth, until int64) bool {
 		k.lined.Store(int64(len(k.line)))
 	}
 
-	k.serve(t.clock.Now()) // who stood behind a large cost may fit
+	k.serve(k.rule.table.clock.Now()) // who stood behind a large cost may fit
 
 	return false
 }

@@ -65,7 +65,7 @@ func (h *SlotHit) slow(ctx context.Context) {
 		return
 	}
 
-	until := t.until(&h.Out)
+	h.Out.Until = t.until(&h.Out)
 
 	for {
 		k := r.slotKey(h.Key)
@@ -85,18 +85,35 @@ func (h *SlotHit) slow(ctx context.Context) {
 			return
 		}
 
-		if w.queued {
-			until = t.clock.Now() + r.Of(h.Key).Queue.Wait.Microseconds()
-		}
-
-		if k.await(ctx, w, until) {
-			h.Out, h.Slot = w.hit.Out, w.hit.Slot
-		} else {
-			k.giveUp(ctx, h, w)
-		}
+		h.stay(ctx, k, w)
 
 		return
 	}
+}
+
+// stay waits in line until h is served, or the time is over. Nobody stays in
+// line after a panic, such as of a context that is not ours.
+func (h *SlotHit) stay(ctx context.Context, k *slotKey, w *berth) {
+	decided := false
+
+	defer func() {
+		if !decided && k.unline(w) {
+			w.hit.Slot.Release()
+		}
+	}()
+
+	until := h.Out.Until
+	if w.queued {
+		until = k.rule.table.clock.Now() + k.rule.Of(h.Key).Queue.Wait.Microseconds()
+	}
+
+	if k.await(ctx, w, until) {
+		h.Out, h.Slot = w.hit.Out, w.hit.Slot
+	} else {
+		k.giveUp(ctx, h, w)
+	}
+
+	decided = true
 }
 
 // decide answers from what is here if it can, and otherwise puts h in line.

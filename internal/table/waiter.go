@@ -82,6 +82,17 @@ func (t *Table) await(ctx context.Context, e *Entry, w *waiter, until int64) fat
 	timer := time.NewTimer(time.Duration(until-t.clock.Now()) * time.Microsecond)
 	defer timer.Stop()
 
+	whole := false
+
+	defer func() {
+		if !whole { // a panic, such as of a context that is not ours
+			t.forsake(e, w)
+		}
+	}()
+
+	gone := ctx.Done()
+	whole = true
+
 	select {
 	case f := <-w.ch:
 		return f
@@ -89,8 +100,15 @@ func (t *Table) await(ctx context.Context, e *Entry, w *waiter, until int64) fat
 		t.counts.late.Add(1)
 
 		return e.abandon(w, failed)
-	case <-ctx.Done():
+	case <-gone:
 		return e.abandon(w, quit)
+	}
+}
+
+// forsake abandons w, and gives back what it got meanwhile.
+func (t *Table) forsake(e *Entry, w *waiter) {
+	if e.abandon(w, quit) == given {
+		t.Refund(w.out.Charge)
 	}
 }
 
