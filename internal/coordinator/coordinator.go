@@ -24,6 +24,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/puzpuzpuz/xsync/v4"
+
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/rule"
@@ -55,7 +57,8 @@ type Coordinator struct {
 	presence *presence
 	counts   counts
 	outside  *Overrides // nil for none
-	work     sync.Pool  // of *work
+	rollouts rollouts
+	work     sync.Pool // of *work
 }
 
 // New returns a Coordinator, or an error that names what config lacks. It
@@ -83,7 +86,8 @@ func New(config Config) (*Coordinator, error) {
 	return &Coordinator{
 		clock: config.Clock, store: config.Store, book: config.Book, logger: config.Logger, beat: config.Beat,
 		presence: newPresence(config.Store, config.Clock), outside: config.Overrides,
-		work: sync.Pool{New: func() any { return &work{} }},
+		rollouts: rollouts{rules: xsync.NewMap[string, *rolledOut]()},
+		work:     sync.Pool{New: func() any { return &work{} }},
 	}, nil
 }
 
@@ -226,6 +230,10 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 		}
 
 		answer.Answer = results[k].Answer
+
+		if t := edition.reached(ops[k].Key.Rule, ops[k].Key.Key); t != nil {
+			c.rollouts.count(t, &ops[k].Ask, &answer.Answer)
+		}
 
 		if c.outside != nil {
 			answer.Answer.AskAgain = min(answer.Answer.AskAgain, overridePatience)

@@ -139,7 +139,10 @@ func (e *engine) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 
 	if e.feed != nil {
+		plans := &rollouts{store: e.ruleStore, latest: e.feed.Latest, counts: e.coordinator.Rollout, now: time.Now, log: e.log}
+
 		tasks.Go(func() { _ = e.feed.Run(ctx) })
+		tasks.Go(func() { plans.run(ctx) })
 	}
 
 	if e.coordinator != nil {

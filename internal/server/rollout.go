@@ -1,0 +1,221 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/admin"
+	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// rollouts carries out the plans that the admin API makes: it raises the share of keys that have a rule as it is written, step by
+// step, and takes it back when too much is refused.
+//
+//	running ── time of the step is over ──▶ next step ── the last ──▶ done
+//	   └────── too much is refused ───────▶ rollout 0, stopped
+//
+// All of it is in the store, so it goes on after a restart, and on any coordinator. They may all be at it: each change names the
+// versions that it is made of, and only the first is taken.
+type rollouts struct {
+	store  rulestore.Store
+	latest func() *rulestore.State
+	// counts are the asks of keys that the rollout of a rule has reached, since the start, and those that found nothing.
+	counts func(ruleID string) (asked, refused int64)
+	now    func() time.Time
+	log    *slog.Logger
+
+	began map[string]step // by rule
+}
+
+// step is what was counted when a step began here.
+type step struct {
+	since          time.Time
+	asked, refused int64
+}
+
+const (
+	rolloutEvery = time.Second
+	// fewAsks is how many asks of a step say nothing yet about the share that is refused.
+	fewAsks = 20
+)
+
+// run looks after the plans until ctx ends.
+func (r *rollouts) run(ctx context.Context) {
+	r.began = map[string]step{}
+
+	ticker := time.NewTicker(rolloutEvery)
+	defer ticker.Stop()
+
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.look(ctx)
+		}
+	}
+}
+
+// look goes through all plans once.
+func (r *rollouts) look(ctx context.Context) {
+	state := r.latest()
+	if state == nil {
+		return
+	}
+
+	for name, text := range state.Settings {
+		id, isPlan := strings.CutPrefix(name, admin.PlanPrefix)
+
+		plan := &admin.Plan{}
+		if !isPlan || json.Unmarshal(text, plan) != nil || plan.State != admin.PlanRunning {
+			delete(r.began, id)
+
+			continue
+		}
+
+		if err := r.advance(ctx, state, id, plan); err != nil && rulestore.CodeOf(err) != rulestore.Conflict {
+			r.log.Error("a rollout could not go on: it is tried again", "rule", id, "error", err)
+		}
+	}
+}
+
+// advance does what a plan asks for now, if anything. It changes plan.
+func (r *rollouts) advance(ctx context.Context, state *rulestore.State, id string, plan *admin.Plan) error {
+	now := r.now().UTC().Truncate(time.Second)
+
+	present := state.Set.Rule(id)
+	if present == nil || plan.Step < 0 || plan.Step >= len(plan.Steps) {
+		plan.State, plan.Note = admin.PlanStopped, "the rule is not there, or the plan has no such step"
+
+		return r.write(ctx, state, planned{id: id, plan: plan})
+	}
+
+	if share, known := r.refused(id, plan.Since); known && share > plan.MaxRefused {
+		plan.State = admin.PlanStopped
+		plan.Note = fmt.Sprintf("%.1f %% were refused at %s %%, more than %s %%: back to 0", share, percent(plan.Steps[plan.Step]),
+			percent(plan.MaxRefused))
+
+		r.log.Warn("a rollout is stopped and taken back", "rule", id, "why", plan.Note)
+
+		return r.write(ctx, state, planned{id, plan, present, 0})
+	}
+
+	if now.Before(plan.Since.Add(time.Duration(plan.Every) * time.Second)) {
+		return nil
+	}
+
+	if plan.Step == len(plan.Steps)-1 {
+		plan.State, plan.Since = admin.PlanDone, now
+
+		return r.write(ctx, state, planned{id: id, plan: plan})
+	}
+
+	plan.Step, plan.Since = plan.Step+1, now
+	r.log.Info("a rollout goes on", "rule", id, "percent", plan.Steps[plan.Step])
+
+	return r.write(ctx, state, planned{id, plan, present, plan.Steps[plan.Step]})
+}
+
+// refused is the share of asks, in percent, that found nothing since a step began, or since this process knows of it; known
+// is false while there were few.
+func (r *rollouts) refused(id string, since time.Time) (share float64, known bool) {
+	asked, refused := r.counts(id)
+
+	from, ok := r.began[id]
+	if !ok || !from.since.Equal(since) {
+		from = step{since, asked, refused}
+		r.began[id] = from
+	}
+
+	if asked-from.asked < fewAsks {
+		return 0, false
+	}
+
+	return 100 * float64(refused-from.refused) / float64(asked-from.asked), true
+}
+
+// planned is a plan to be written, and with a rule its new rollout.
+type planned struct {
+	id      string
+	plan    *admin.Plan
+	present *rule.Rule // nil leaves the rule
+	rollout float64
+}
+
+func (r *rollouts) write(ctx context.Context, state *rulestore.State, p planned) error {
+	text, err := json.Marshal(p.plan)
+	if err != nil {
+		return err
+	}
+
+	name := admin.PlanSetting(p.id)
+	change := &rulestore.Change{
+		Author: p.plan.Author, Action: "rules.rollout", Target: p.id, Reason: reasonOf(p.plan),
+		Settings: []rulestore.SettingChange{{
+			Name: name, Value: text, If: rulestore.Condition(state.Written[rulestore.SettingPlace(name)]),
+		}},
+	}
+
+	if p.present != nil {
+		next, err := rolledOut(p.present, p.rollout)
+		if err != nil {
+			return err
+		}
+
+		change.Rules = []rulestore.RuleChange{{ID: p.id, Rule: next, If: rulestore.Condition(state.Written[p.id])}}
+	}
+
+	_, err = r.store.Write(ctx, change)
+
+	return err
+}
+
+// reasonOf is what the audit says about a change that a plan makes.
+func reasonOf(plan *admin.Plan) string {
+	if plan.Note != "" {
+		return "by plan: " + plan.Note
+	}
+
+	return fmt.Sprintf("by plan: step %d of %d, %s %%, %s", plan.Step+1, len(plan.Steps), percent(plan.Steps[plan.Step]), plan.State)
+}
+
+func percent(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// rolledOut is a rule with another rollout; at 100 there is no version before it any more.
+func rolledOut(r *rule.Rule, rollout float64) (*rule.Rule, error) {
+	bare := *r
+	bare.Version = 0
+
+	rows, err := rulestore.Canonical(&rule.Set{Rules: []*rule.Rule{&bare}})
+	if err != nil {
+		return nil, err
+	}
+
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(rows[0].Document, &fields); err != nil {
+		return nil, err
+	}
+
+	fields["rollout"] = json.RawMessage(percent(rollout))
+	if rollout >= 100 { //nolint:mnd // percent
+		delete(fields, "rollout")
+		delete(fields, "before")
+	}
+
+	if rows[0].Document, err = json.Marshal(fields); err != nil {
+		return nil, err
+	}
+
+	set, err := rule.Parse("rollout", rulestore.Document(0, rows, nil))
+	if err != nil {
+		return nil, err
+	}
+
+	return set.Rules[0], nil
+}

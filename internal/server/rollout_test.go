@@ -1,0 +1,172 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/admin"
+	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/internal/rulestore/sqlite"
+)
+
+// rolling is a store with a plan, and what looks after it by a clock of the test.
+type rolling struct {
+	*rollouts
+
+	t              *testing.T
+	clock          time.Time
+	asked, refused int64
+}
+
+func roll(t *testing.T, plan admin.Plan) *rolling {
+	t.Helper()
+
+	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: dataDir(t) + "/rules.db"})
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+
+	r := &rolling{t: t, clock: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
+	plan.State, plan.Author, plan.Since = admin.PlanRunning, "ada", r.clock
+
+	save(t, store, "rules: [{id: r, keyBy: user, limit: 10, window: 1m, rollout: 1, before: {limit: 20, window: 1m}}]")
+
+	text, err := json.Marshal(plan)
+	must(t, err)
+
+	_, err = store.Write(t.Context(), &rulestore.Change{
+		Author: "ada", Action: "rules.patch", Settings: []rulestore.SettingChange{{Name: admin.PlanSetting("r"), Value: text}},
+	})
+	must(t, err)
+
+	r.rollouts = &rollouts{
+		store: store, log: (&buffer{}).logger(), began: map[string]step{},
+		latest: func() *rulestore.State {
+			state, err := store.Load(t.Context())
+			must(t, err)
+
+			return state
+		},
+		now:    func() time.Time { return r.clock },
+		counts: func(string) (int64, int64) { return r.asked, r.refused },
+	}
+
+	return r
+}
+
+// after lets time pass, looks, and returns the rollout and the plan.
+func (r *rolling) after(d time.Duration) (rollout string, plan admin.Plan) {
+	r.t.Helper()
+
+	r.clock = r.clock.Add(d)
+	r.look(r.t.Context())
+
+	state := r.latest()
+	must(r.t, json.Unmarshal(state.Settings[admin.PlanSetting("r")], &plan))
+
+	return state.Set.Rule("r").Rollout(), plan
+}
+
+func TestARolloutGoesOnStepByStep(t *testing.T) {
+	r := roll(t, admin.Plan{Steps: []float64{1, 10.5, 100}, Every: 60, MaxRefused: 5})
+
+	for _, row := range []struct {
+		after   time.Duration
+		rollout string
+		state   admin.PlanState
+	}{
+		{59 * time.Second, "1", admin.PlanRunning},
+		{time.Second, "10.5", admin.PlanRunning},
+		{time.Second, "10.5", admin.PlanRunning},
+		{59 * time.Second, "100", admin.PlanRunning},
+		{60 * time.Second, "100", admin.PlanDone},
+		{time.Hour, "100", admin.PlanDone},
+	} {
+		if rollout, plan := r.after(row.after); rollout != row.rollout || plan.State != row.state {
+			t.Errorf("after %v more: %s %%, %s; want %s %%, %s", row.after, rollout, plan.State, row.rollout, row.state)
+		}
+	}
+
+	if before := r.latest().Set.Rule("r").Before; before != nil {
+		t.Errorf("a rule that all keys have still has another version: %+v", before)
+	}
+}
+
+// When too much is refused it goes back, and stays there.
+func TestARolloutThatRefusesTooMuchGoesBack(t *testing.T) {
+	r := roll(t, admin.Plan{Steps: []float64{1, 10, 100}, Every: 60, MaxRefused: 5})
+	r.asked, r.refused = 1000, 900 // before it began here
+
+	if rollout, plan := r.after(time.Second); rollout != "1" || plan.State != admin.PlanRunning {
+		t.Fatalf("what was refused before stops it: %s %%, %+v", rollout, plan)
+	}
+
+	r.asked, r.refused = r.asked+fewAsks-1, r.refused+fewAsks-1
+	if rollout, plan := r.after(time.Second); rollout != "1" || plan.State != admin.PlanRunning {
+		t.Fatalf("a few refusals stop it: %s %%, %+v", rollout, plan)
+	}
+
+	r.asked += 1000 // 19 of 1019
+	if rollout, plan := r.after(time.Second); rollout != "1" || plan.State != admin.PlanRunning {
+		t.Fatalf("less than 5 %% stops it: %s %%, %+v", rollout, plan)
+	}
+
+	r.refused += 100
+
+	rollout, plan := r.after(time.Second)
+	if rollout != "0" || plan.State != admin.PlanStopped || !strings.Contains(plan.Note, "refused") {
+		t.Fatalf("%s %%, %+v", rollout, plan)
+	}
+
+	if rollout, plan := r.after(time.Hour); rollout != "0" || plan.State != admin.PlanStopped {
+		t.Errorf("it goes on after it was stopped: %s %%, %+v", rollout, plan)
+	}
+
+	records, err := r.store.History(t.Context(), rulestore.Page{Limit: 1})
+	must(t, err)
+
+	if records[0].Author != "ada" || records[0].Action != "rules.rollout" || !strings.Contains(records[0].Reason, "refused") {
+		t.Errorf("the audit says %+v", records[0])
+	}
+}
+
+// Two coordinators carry out one plan: each step is made once.
+func TestTwoCoordinatorsAtOnePlan(t *testing.T) {
+	r := roll(t, admin.Plan{Steps: []float64{1, 10, 100}, Every: 60, MaxRefused: 5})
+	seen := r.latest() // by both, before either acts
+	r.clock = r.clock.Add(time.Minute)
+	r.latest = func() *rulestore.State { return seen }
+	r.look(t.Context())
+	r.look(t.Context())
+
+	state, err := r.store.Load(t.Context())
+	must(t, err)
+
+	if got := state.Set.Rule("r").Rollout(); got != "10" {
+		t.Errorf("at %s %% after one minute, want 10", got)
+	}
+}
+
+// The whole of it: what the fleet refuses of the keys that are reached takes the rollout back.
+func TestARolloutOfAServerGoesBack(t *testing.T) {
+	r := start(t, "--rules-seed", file(t, "rules: [{id: things, scope: /v1/things, keyBy: user, limit: 100, window: 12h}]"))
+	r.want(t, "PATCH /admin/rules/things", `{"plan": {"steps": [100], "everySec": 3600, "maxRefused": 5}}`,
+		expected{http.StatusOK, "version"})
+	r.want(t, "PUT /admin/rules/things",
+		`{"limit": 1, "windowSec": 43200, "keyBy": "user", "scope": "/v1/things", "rollout": 50, "before": {"limit": 100, "window": "12h"}}`,
+		expected{http.StatusOK, "version"})
+
+	eventually(t, "the rollout is taken back", func() bool {
+		for user := range 40 {
+			r.admitted(t, 2, things(strconv.Itoa(user), 1))
+		}
+
+		return strings.Contains(r.call(t, http.MethodGet, "/admin/rules/things", "").body, `"state":"stopped"`)
+	})
+
+	r.want(t, "GET /admin/rules/things", "", expected{http.StatusOK, `"rollout":0`})
+	eventually(t, "nobody has the tight version", func() bool { return r.limit(t) == "100" })
+}
