@@ -281,7 +281,7 @@ rules:
   - {id: open, keyBy: user, limit: 5, window: 1h, onUnavailable: allow, afterLoss: full}
   - {id: closed, keyBy: user, limit: 5, window: 1h, onUnavailable: deny, afterLoss: full}
   - {id: own, keyBy: user, limit: 5, window: 1h, fallback: {limit: 5, window: 60s}, afterLoss: full}
-`)
+`, leasewayredis.WithLimiter(leaseway.WithDeadline(unhurried)))
 
 	for _, id := range []string{"open", "closed", "own"} {
 		if n, degraded := take(l, id, "before", 5); n != 5 || degraded != 0 {
@@ -414,7 +414,7 @@ func TestFailover(t *testing.T) {
 	group := redistest.NewSentinels(t)
 	l := open(t, "redis+sentinel://"+strings.Join(group.Addresses(), ",")+"/"+redistest.MasterName,
 		`rules: [{id: r, keyBy: user, algorithm: sliding_log, limit: 20, window: 12h, onUnavailable: deny}]`,
-		leasewayredis.WithSentinelUser("", ""))
+		leasewayredis.WithSentinelUser("", ""), leasewayredis.WithLimiter(leaseway.WithDeadline(unhurried)))
 
 	passed := 0
 

@@ -363,3 +363,29 @@ func clustered(v *redis.Survey, state string) *redis.Survey {
 
 	return v
 }
+
+// Sentinels say whether they could fail over, and one that is gone is named.
+func TestSentinels(t *testing.T) {
+	group := redistest.NewSentinels(t)
+	config := at(group.Addresses()...)
+	config.Sentinel = &redis.Sentinel{Master: redistest.MasterName}
+
+	begin(t, config)
+
+	findings := look(t, config)
+	expect(t, findings, Finding{State: OK, Check: checkSentinels, Says: "3 sentinels, who agree"})
+	expect(t, findings, Finding{State: OK, Check: checkConnection, Says: "1 master and 0 replicas, a master behind sentinels"})
+	expect(t, findings, Finding{State: OK, Check: checkReplicas, Says: "1 at each master"})
+
+	config.Addresses = config.Addresses[:1]
+	expect(t, look(t, config), Finding{State: Warn, Check: checkSentinels, Says: "1 sentinel named"})
+
+	config.Sentinel.Master = "other"
+	expect(t, look(t, config), Finding{State: Bad, Check: checkConnection, Says: "no master of that name"})
+
+	config.Addresses, config.Sentinel.Master = group.Addresses(), redistest.MasterName
+	group.Sentinels[2].Kill()
+
+	findings = look(t, config)
+	expect(t, findings, Finding{State: Bad, Check: checkSentinels, Says: "no failover can come from it"})
+}

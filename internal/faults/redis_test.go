@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,5 +210,38 @@ func TestRedisForgetsWhileNobodyLooks(t *testing.T) {
 
 	if !strings.Contains(c.log.String(), "has lost the data") {
 		t.Errorf("nothing was said of it:\n%s", c.log)
+	}
+}
+
+// A coordinator over TLS, as a user with the least rights and with a certificate of its own; and one behind sentinels.
+func TestCoordinatorOverGuardedRedis(t *testing.T) {
+	certs := redistest.NewCertificates(t)
+	server, address := redistest.NewTLSServer(t, certs, "--tls-auth-clients", "yes")
+	sentinels := redistest.NewSentinels(t)
+	password := filepath.Join(t.TempDir(), "password")
+
+	write(t, password, "s3cret\n")
+
+	if err := server.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">s3cret", "~rl:*", "+@all"); err != nil {
+		t.Fatal(err)
+	}
+
+	for name, args := range map[string][]string{
+		"TLS": {
+			"--store", "rediss://app@" + address, "--store-password-file", password, "--store-ca", certs.CA,
+			"--store-cert", certs.ClientCert, "--store-key", certs.ClientKey,
+		},
+		"sentinels": {"--store", "redis+sentinel://" + strings.Join(sentinels.Addresses(), ",") + "/" + redistest.MasterName},
+	} {
+		c := newCoordinator(t, slowly, args...)
+		l := dial(t, 1, []string{c.grpc}, leaseway.WithDeadline(unhurried))[0]
+
+		if n, local := times(t, l, 120, at{"r", "ada"}); n != 100 || local != 0 {
+			t.Errorf("%s: %d of 100 passed, %d of them without Redis", name, n, local)
+		}
+
+		if strings.Contains(c.log.String(), "s3cret") {
+			t.Errorf("%s: the password is in the log", name)
+		}
 	}
 }
