@@ -121,6 +121,11 @@ func (p *player) op(t *rapid.T, terms ledger.Terms) store.Op {
 		ask.Ended, ask.EndedSpent = p.ended[key][holder], cost.Draw(t, "endedSpent")
 	}
 
+	// What holders ask for keys that they do not lease has a way of its own.
+	if rapid.IntRange(0, 3).Draw(t, "plain") == 0 {
+		ask = ledger.Ask{Holder: holder, Seq: ask.Seq, Debt: ask.Debt, DebtAcked: ask.Debt, Takes: []int64{cost.Draw(t, "take")}}
+	}
+
 	return store.Op{Key: key, Terms: terms, Ask: ask}
 }
 

@@ -26,17 +26,26 @@ local function unpackTerms(bytes, pos)
   return t, pos
 end
 
+-- sameTerms is unpackTerms, which need not read again what came last: most ops are under one rule's terms.
+local lastBytes, lastTerms
+local function sameTerms(bytes)
+  if bytes ~= lastBytes then lastBytes, lastTerms = bytes, (unpackTerms(bytes)) end
+  return lastTerms
+end
+
 local function unpackNumbers(n, bytes, pos)
   local list = {}
   for i = 1, n do list[i], pos = unpack('<i8', bytes, pos) end
   return list, pos
 end
 
+local AskFormat = '<Bc8c8i8i8i8i8i8i8i8i8i8i8i8BB'
+
 local function unpackAsk(bytes)
   local a = {}
   local flags, takes, needs, pos
   flags, a.holder, a.name, a.seq, a.lease, a.spent, a.lag, a.lagFrac, a.debt, a.debtAcked, a.raiseTo, a.ended, a.endedSpent, a.offer,
-    takes, needs, pos = unpack('<Bc8c8i8i8i8i8i8i8i8i8i8i8i8BB', bytes)
+    takes, needs, pos = unpack(AskFormat, bytes)
   a.takes, pos = unpackNumbers(takes, bytes, pos)
   a.needs, pos = unpackNumbers(needs, bytes, pos)
   a.ahead, a.keep, a.slots = flags % 2 == 1, flags % 4 >= 2, flags >= 4
@@ -45,6 +54,9 @@ end
 
 -- packAnswer returns an answer, and what the caller should count: the tokens that were spent
 -- over what was known to be granted, if any, and whether this op found that data was lost.
+local AnswerFormat = '<Bi8i8I4I4i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8'
+local SameTerms, DataLost = 16, 64 -- flags
+
 local function packAnswer(a, offered, over, found)
   local flags, tail = 0, ''
   if a.superseded then flags = flags + 1 end
@@ -52,14 +64,14 @@ local function packAnswer(a, offered, over, found)
   if a.ahead then flags = flags + 4 end
   if a.short then flags = flags + 8 end
   if a.terms == offered then
-    flags = flags + 16
+    flags = flags + SameTerms
   elseif a.terms then
     flags, tail = flags + 32, a.terms.bytes
   end
-  if found then flags = flags + 64 end
+  if found then flags = flags + DataLost end
   if over then flags, tail = flags + 128, pack('<i8', over) .. tail end
   local level, w = a.level or at(0), a.window or noWindow()
-  return pack('<Bi8i8I4I4i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8', flags, a.seq, a.lease or 0, a.takenLow or 0, a.takenHigh or 0,
+  return pack(AnswerFormat, flags, a.seq, a.lease or 0, a.takenLow or 0, a.takenHigh or 0,
     a.granted or 0, a.spent or 0, a.debt or 0, a.ttl or 0, level[1], level[2], w.left or 0, w.used, w.prev, w.refused or 0,
     w.wait or 0, a.others or 0, a.holders or 0, a.askAgain or 0, a.burst or 0) .. tail
 end
@@ -158,20 +170,29 @@ end
 
 -- packRest returns a ledger that comes down to the numbers a and b, which its
 -- group keeps: the name of its terms, when it was written, and the two.
-local function packRest(s, a, b)
+local function packNumbers(ref, now, a, b)
   local m, n = size(a), size(b)
-  return pack('<c4I7B', s.terms.ref, s.now, m * 16 + n) .. packSized(a, m) .. packSized(b, n)
+  return pack('<c4I7B', ref, now, m * 16 + n) .. packSized(a, m) .. packSized(b, n)
 end
+
+local function packRest(s, a, b) return packNumbers(s.terms.ref, s.now, a, b) end
 
 -- restRef returns the name of the terms of a ledger at rest.
 local function restRef(bytes) return string.sub(bytes, 1, 4) end
 
-local function unpackRest(bytes, terms)
-  local s = newState(terms)
-  local _, sizes, pos, a, b
-  _, s.now, sizes, pos = unpack('<c4I7B', bytes)
+-- restNumbers returns when a ledger at rest was written, and its two numbers.
+local function restNumbers(bytes)
+  local _, now, sizes, pos = unpack('<c4I7B', bytes)
+  local a, b
   a, pos = unpackSized(bytes, pos, floor(sizes / 16))
   b = unpackSized(bytes, pos, sizes % 16)
+  return now, a, b
+end
+
+local function unpackRest(bytes, terms)
+  local s = newState(terms)
+  local a, b
+  s.now, a, b = restNumbers(bytes)
   unpacked(s, a, b)
   return s
 end

@@ -95,7 +95,7 @@ local function keepTerms(at, terms, now)
   local kept = redis.call('HGET', at.group, field)
   if kept then return kept == body end
   redis.call('HSET', at.group, field, body) -- first: a group that is gone for a moment is another node's if its slot moves
-  renew(at, now, field)
+  if redis.call('HLEN', at.group) > 1 then renew(at, now, field) end
   return true
 end
 
@@ -116,9 +116,8 @@ local function unknown(offered, loss)
   return s
 end
 
--- load returns the ledger, and where it was: in the group, by itself, or nowhere.
-local function load(at, now)
-  local bytes = redis.call('GET', at.held)
+-- load returns the ledger, and where it was: in the group, by itself (bytes), or nowhere.
+local function load(at, now, bytes)
   if bytes then return unpackState(bytes, at.offered), 'held' end
   local s = grouped(at)
   if s then return s, 'rest' end
@@ -146,16 +145,4 @@ local function save(at, s, was)
   end
   if was == 'held' then redis.call('DEL', at.held) end
   if was == 'rest' then redis.call('HDEL', at.group, at.name) end
-end
-
--- op has KEYS group, held, mark, and ARGV the ledger's name in the group,
--- terms, ask, the shortest time to live of a key (ms), and the time (µs) or ''.
-local function op(keys, argv)
-  bind()
-  local now, offered = timeOf(argv[5]), unpackTerms(argv[2])
-  local at = {group = keys[1], held = keys[2], mark = keys[3], name = argv[1], least = tonumber(argv[4]), offered = offered}
-  local s, was = load(at, now)
-  local answer = apply(s, now, offered, unpackAsk(argv[3]))
-  save(at, s, was)
-  return packAnswer(answer, offered, s.over, at.found)
 end
