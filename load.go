@@ -29,7 +29,7 @@ func (l *Limiter) End() {
 }
 
 // TimeIn returns the time of day d from now, as for Decision.Reset: by the clock
-// that decisions from memory go by, which is a millisecond late at most while
+// that decisions from memory go by, which is two milliseconds late at most while
 // the process gets to run, and costs a tenth of time.Now.
 func (l *Limiter) TimeIn(d time.Duration) time.Time {
 	return time.UnixMicro(l.table.TickWall()).Add(d)
