@@ -329,6 +329,58 @@ rules:
 	})
 }
 
+// Redis accepts connections and answers nothing: requests wait for it at first, and no more once that is known.
+func TestSilentRedis(t *testing.T) {
+	const deadline = 200 * time.Millisecond
+
+	server := redistest.NewServer(t)
+	l := open(t, "redis://"+server.Address, `rules: [{id: r, keyBy: user, limit: 5, window: 1h, onUnavailable: deny}]`,
+		leasewayredis.WithLimiter(leaseway.WithDeadline(deadline)))
+
+	if err := server.Do(t.Context(), "CLIENT", "PAUSE", "60000", "ALL"); err != nil {
+		t.Fatal(err)
+	}
+
+	keys := 0
+	next := func() string {
+		keys++
+
+		return strconv.Itoa(keys)
+	}
+
+	eventually(t, "the outage is seen", func() bool {
+		if n, _ := take(l, "r", next(), 1); n > 0 {
+			t.Error("a rule that denies in an outage admitted")
+		}
+
+		return l.Degraded()
+	})
+
+	began := time.Now()
+
+	const requests = 50
+
+	for range requests {
+		take(l, "r", next(), 1)
+	}
+
+	if took := time.Since(began); took > requests*deadline/2 {
+		t.Errorf("%d requests took %v, as if each had waited", requests, took)
+	}
+
+	server.Kill()
+
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	eventually(t, "Redis is used again", func() bool {
+		take(l, "r", next(), 1)
+
+		return !l.Degraded()
+	})
+}
+
 // A process that may starts before Redis does.
 func TestLateRedis(t *testing.T) {
 	server := redistest.NewServer(t)

@@ -42,7 +42,7 @@ func openStore(ctx context.Context, config *Config, log *slog.Logger) (store.Sto
 
 	kept, err := redis.New(ctx, *to)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w (--store names it)", err)
+		return nil, nil, fmt.Errorf("%w (--store names it; leaseway doctor with the same --store flags says what to do)", err)
 	}
 
 	log.Info("counting in Redis, shared with all coordinators that do", "addresses", to.Addresses, "prefix", to.Prefix,

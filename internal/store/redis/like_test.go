@@ -177,6 +177,23 @@ func play(t *rapid.T, p *player, s store.Store, twin func(store.Op) ledger.Answe
 	}
 }
 
+// twins are plain ledgers, each forgotten when it says nothing.
+type twins map[store.Key]*ledger.State
+
+func (t twins) apply(now int64, op *store.Op) ledger.Answer {
+	if t[op.Key] == nil {
+		t[op.Key] = &ledger.State{}
+	}
+
+	answer := t[op.Key].Apply(now, op.Terms, op.Ask)
+
+	if t[op.Key].Idle(now) {
+		delete(t, op.Key)
+	}
+
+	return answer
+}
+
 // Whatever is asked of it, the store in Redis gives the answers of a plain
 // ledger that is forgotten when it says nothing.
 func TestLikeLedger(t *testing.T) {
@@ -188,23 +205,9 @@ func TestLikeLedger(t *testing.T) {
 		run++
 		*p = *newPlayer(run)
 		p.unruly = true
-		twins := map[store.Key]*ledger.State{}
+		twins := twins{}
 
-		play(t, p, s, func(op store.Op) ledger.Answer {
-			twin := twins[op.Key]
-			if twin == nil {
-				twin = &ledger.State{}
-			}
-
-			twins[op.Key] = twin
-			answer := twin.Apply(p.now, op.Terms, op.Ask)
-
-			if twin.Idle(p.now) {
-				delete(twins, op.Key)
-			}
-
-			return answer
-		})
+		play(t, p, s, func(op store.Op) ledger.Answer { return twins.apply(p.now, &op) })
 	})
 }
 

@@ -175,7 +175,7 @@ func TestLikeLedgerWhileSlotMoves(t *testing.T) {
 			at = slot * 3 / clusterSlots
 		}
 
-		twins := map[store.Key]*ledger.State{}
+		twins := twins{}
 		during := func() { playOn(r, p, s, twins) }
 
 		during()
@@ -196,7 +196,7 @@ func TestLikeLedgerWhileSlotMoves(t *testing.T) {
 }
 
 // playOn sends a few random ops to the store, and wants what a plain ledger says.
-func playOn(r *rapid.T, p *player, s *Store, twins map[store.Key]*ledger.State) {
+func playOn(r *rapid.T, p *player, s *Store, twins twins) {
 	terms := p.terms(r)
 
 	for range rapid.IntRange(1, 6).Draw(r, "ops") {
@@ -211,17 +211,7 @@ func playOn(r *rapid.T, p *player, s *Store, twins map[store.Key]*ledger.State) 
 		results := make([]store.Result, 1)
 		s.Apply(context.Background(), []store.Op{op}, results)
 
-		twin := twins[op.Key]
-		if twin == nil {
-			twin = &ledger.State{}
-		}
-
-		twins[op.Key] = twin
-		want := twin.Apply(p.now, op.Terms, op.Ask)
-
-		if twin.Idle(p.now) {
-			delete(twins, op.Key)
-		}
+		want := twins.apply(p.now, &op)
 
 		if got := results[0]; got.Err != nil || got.Answer != want {
 			r.Fatalf("op %+v:\n got %+v (%v)\nwant %+v", op, got.Answer, got.Err, want)

@@ -71,22 +71,20 @@ func TestReaderSeesLedgers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		*p = *newPlayer(run)
-		twins := map[store.Key]*ledger.State{}
+		twins, asked := twins{}, map[store.Key]bool{}
 
 		play(t, p, s, func(op store.Op) ledger.Answer {
-			if twins[op.Key] == nil {
-				twins[op.Key] = &ledger.State{}
-			}
+			asked[op.Key] = true
 
-			answer := twins[op.Key].Apply(p.now, op.Terms, op.Ask)
-			if twins[op.Key].Idle(p.now) {
-				twins[op.Key] = &ledger.State{}
-			}
-
-			return answer
+			return twins.apply(p.now, &op)
 		})
 
-		for key, twin := range twins {
+		for key := range asked {
+			twin := twins[key]
+			if twin == nil {
+				twin = &ledger.State{}
+			}
+
 			found, err := r.Ledger(t.Context(), key)
 			if err != nil {
 				t.Fatal(err)

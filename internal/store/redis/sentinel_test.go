@@ -18,14 +18,7 @@ func behind(s *redistest.Sentinels) Config {
 // full budget again.
 func TestSentinelFailover(t *testing.T) {
 	group := redistest.NewSentinels(t)
-
-	s, err := New(t.Context(), behind(group))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	defer s.Close(context.Background())
-
+	s := openWith(t, behind(group))
 	q := &taker{T: t, store: s}
 	if got := q.drain("k", hourly(100), 40); got != 40 {
 		t.Fatalf("%d of 40", got)
@@ -61,14 +54,7 @@ func TestSentinelFailover(t *testing.T) {
 // Sentinels move the master while both live: what a demoted one is still sent it refuses, and the store finds the new one.
 func TestSentinelSwitch(t *testing.T) {
 	group := redistest.NewSentinels(t)
-
-	s, err := New(t.Context(), behind(group))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	defer s.Close(context.Background())
-
+	s := openWith(t, behind(group))
 	q := &taker{T: t, store: s}
 	taken := q.drain("k", hourly(100), 30)
 

@@ -59,20 +59,9 @@ func TestTwoVersionsShareLedgers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		*p = *newPlayer(run)
-		twins := map[store.Key]*ledger.State{}
+		twins := twins{}
 
-		play(t, p, both, func(op store.Op) ledger.Answer {
-			if twins[op.Key] == nil {
-				twins[op.Key] = &ledger.State{}
-			}
-
-			answer := twins[op.Key].Apply(p.now, op.Terms, op.Ask)
-			if twins[op.Key].Idle(p.now) {
-				delete(twins, op.Key)
-			}
-
-			return answer
-		})
+		play(t, p, both, func(op store.Op) ledger.Answer { return twins.apply(p.now, &op) })
 	})
 
 	r := openReader(t, config)

@@ -1,6 +1,7 @@
 // Package redistest starts real Redis servers for tests: a cluster of three
-// masters with a replica each, or a server by itself, on free ports of this
-// machine, without anything on disk that outlives the test binary.
+// masters with a replica each, a master with its replica and three sentinels, or
+// a server by itself, with TLS if wanted, on free ports of this machine, without
+// anything on disk that outlives the test binary.
 //
 // Tests of one binary share a cluster, each under a prefix of its own; those
 // that kill servers start their own. Whatever was started ends with the binary,
