@@ -29,6 +29,8 @@ type Need struct {
 
 // Ask builds the message to the ledger, and remembers it as the one on its way.
 func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
+	l.gather()
+
 	if l.over != 0 && now >= l.over {
 		l.mark.turn(l, ticks)
 	}
@@ -169,6 +171,8 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		return false
 	}
 
+	l.gather()
+
 	sent := l.sent
 	l.sent.seq = 0
 
@@ -273,7 +277,7 @@ func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
 		low = min(low, 1) // it will do until the window ends
 	}
 
-	l.low.Store(low)
+	l.low.set(low)
 	l.denyTill.Store(0)
 
 	if a.AskAgain <= 0 {

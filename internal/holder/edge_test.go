@@ -12,7 +12,7 @@ import (
 type edge struct {
 	*testing.T
 
-	lease holder.Lease
+	lease *holder.Lease
 	state ledger.State
 	terms ledger.Terms
 	seq   uint64
@@ -26,7 +26,7 @@ func newEdge(t *testing.T) *edge {
 		t.Fatal(err)
 	}
 
-	e := &edge{T: t, terms: ledger.Terms{Algorithm: rate.FixedWindow, Bucket: bucket, Length: 1_000_000, Version: 1, TTL: 500_000}}
+	e := &edge{T: t, lease: holder.New(), terms: ledger.Terms{Algorithm: rate.FixedWindow, Bucket: bucket, Length: 1_000_000, Version: 1, TTL: 500_000}}
 
 	// A busy key holds a lease and has a size in mind.
 	for at := int64(10_000_000); at <= 10_400_000; at += 100_000 {
@@ -70,7 +70,7 @@ func TestARefundIsCreditedInOneWindow(t *testing.T) {
 	e := newEdge(t)
 	e.say(10_700_000, e.lease.AskAhead(10_700_000, e.need()))
 	e.ask(10_800_000, 7)
-	e.lease.Refund(10_850_000, holder.Payment{Epoch: ^uint64(0), N: 7, End: 11_000_000})
+	e.lease.Refund(10_850_000, holder.Payment{Epoch: ^uint32(0), N: 7, End: 11_000_000})
 	e.ask(10_860_000) // credited now
 
 	e.spend(11_000_100, 1)
@@ -88,7 +88,7 @@ func TestARefundIsNotCreditedToTheNextWindow(t *testing.T) {
 	e := newEdge(t)
 	e.say(10_700_000, e.lease.AskAhead(10_700_000, e.need()))
 	e.ask(10_800_000, 7)
-	e.lease.Refund(10_999_000, holder.Payment{Epoch: ^uint64(0), N: 7, End: 11_000_000})
+	e.lease.Refund(10_999_000, holder.Payment{Epoch: ^uint32(0), N: 7, End: 11_000_000})
 
 	e.spend(11_000_100, 1)
 	e.ask(11_000_200)

@@ -51,7 +51,7 @@ func (x *explorer) first() world {
 	}
 
 	for i := range w.sides {
-		w.sides[i].lease = &holder.Lease{}
+		w.sides[i].lease = holder.New()
 	}
 
 	for i := range w.sides {

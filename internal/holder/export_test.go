@@ -9,14 +9,17 @@ import (
 
 // Clone returns a copy of l that goes its own way.
 func (l *Lease) Clone() *Lease {
-	c := &Lease{
+	c := &Lease{Rest: &Rest{
 		id: l.id, until: l.until, granted: l.granted, struck: l.struck, told: l.told, next: l.next, mark: l.mark, heard: l.heard,
 		over: l.over, sent: l.sent, demand: l.demand, debt: l.debt, acked: l.acked, past: l.past, ended: l.ended, credit: l.credit,
 		returns: l.returns,
-	}
+	}}
+	c.quick.first, c.quick.others, c.quick.left, c.quick.over = l.quick.first, l.quick.others, l.quick.left, l.quick.over
+	c.quick.until.Store(l.quick.until.Load())
 	c.balance.Store(l.balance.Load())
 	c.tick.Store(l.tick.Load())
-	c.low.Store(l.low.Load())
+	c.low.set(l.low.load())
+	c.full.Store(l.full.Load())
 	c.epoch.Store(l.epoch.Load())
 	c.reserved.Store(l.reserved.Load())
 
@@ -44,6 +47,10 @@ type Writer interface {
 // Write tells w of l at now. What only tells callers when to ask, or what is left, is
 // left out: whoever explores asks at any time.
 func (l *Lease) Write(w Writer, now int64) {
+	w.Flag(l.quick.until.Load() != 0)
+
+	l = l.Clone()
+	l.gather()
 	w.Name(l.id)
 	w.Num(l.balance.Load(), l.granted, l.struck, l.told, l.debt, l.acked)
 	w.Flag(l.credit, l.Known(), l.tick.Load() == now)
@@ -101,4 +108,13 @@ func (m *mark) write(w Writer, spent int64) {
 			w.Num(p.n)
 		}
 	}
+}
+
+// Squeeze returns what is kept of a number of tokens below which a lease is low.
+func Squeeze(n int64) int64 {
+	var w low
+
+	w.set(n)
+
+	return w.load()
 }

@@ -39,23 +39,39 @@ func (l *Lease) avail(now int64) int64 {
 	return l.heard.avail(now)
 }
 
-// Standing returns what the store would have left at now, and when everything
-// would be whole again if all that is leased were spent: of a window told early rather than late.
-func (l *Lease) Standing(now int64) (avail, full int64) {
+// Note notes how the key stands at now for requests that then spend without the
+// lock, and lets them go on so from tick to tick if b is the bucket that the lease is of. Under the lock.
+func (l *Lease) Note(now int64, b *rate.Bucket) {
+	if !l.Known() {
+		return
+	}
+
 	h := &l.heard
 	if !h.bucket() {
-		return max(0, l.Remaining(now)-l.balance.Load()), now + l.Full(now) - h.late
+		l.beyond.Store(max(0, l.Remaining(now)-l.balance.Load()))
+		l.full.Store(now + l.Full(now) - h.late) // told early rather than late
+
+		return
 	}
 
 	level := l.level(now)
-	full = level.Micros
+	full := level.Micros
 
 	if level.Frac > 0 {
 		full++
 	}
 
-	return h.terms().Bucket.Avail(now, level), max(now, full)
+	l.full.Store(max(now, full))
+	l.arm(b)
 }
+
+// Whole returns when, as far as Note knew, a bucket would be full if all that is
+// leased were spent, or a window ends. Without the lock.
+func (l *Lease) Whole() int64 { return l.full.Load() }
+
+// Beyond returns what a window had left, as far as Note knew, beside the balance; of a
+// bucket Whole tells it. Without the lock.
+func (l *Lease) Beyond() int64 { return l.beyond.Load() }
 
 // Full returns the µs from now until a bucket is full again or a window ends, own unspent tokens counted as not taken.
 func (l *Lease) Full(now int64) int64 {
@@ -89,6 +105,8 @@ func (l *Lease) Wait(now, n int64) int64 {
 
 // level returns the tat that the ledger would compute if it were asked at now.
 func (l *Lease) level(now int64) rate.Time {
+	l.gather()
+
 	h := &l.heard
 	b := h.terms().Bucket
 	left := l.balance.Load() + l.reserved.Load()

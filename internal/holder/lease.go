@@ -38,16 +38,27 @@ type Exact struct{}
 // After returns tick.
 func (Exact) After(tick int64) int64 { return tick }
 
-// Lease is the holder's side of one (rule, key). The zero value holds nothing.
-// What each request reads comes first, and what the first of a tick reads after it.
+// Lease is the holder's side of one (rule, key): what requests spend and what
+// the first request of a tick needs, and a pointer to the rest. Made with Rest
+// set, it holds nothing. Who has many of them can so keep what is read for
+// every request close together: Lease has 32 bytes that each one reads, and 48
+// that only the first of a tick does.
 type Lease struct {
 	// Spent by requests, without the lock.
-	balance  atomic.Int64
-	tick     atomic.Int64  // the tick for which Turn last ran
-	low      atomic.Int64  // a balance below it wants a refill
-	epoch    atomic.Uint64 // raised when a lease ends: what was taken from it before cannot come back
-	reserved atomic.Int64  // taken from the balance, not yet committed
+	balance atomic.Int64
+	tick    atomic.Int64  // the tick for which Turn last ran
+	full    atomic.Int64  // when everything would be whole again if all that is leased were spent; see Note
+	low     low           // a balance below it wants a refill
+	epoch   atomic.Uint32 // raised when a lease ends: what was taken from it before cannot come back
 
+	quick    quick
+	reserved atomic.Int64 // taken from the balance, not yet committed
+
+	*Rest //nolint:embeddedstructfieldcheck // it is read least, and so comes last
+}
+
+// Rest is what a Lease needs when it is asked about, runs dry or ends.
+type Rest struct {
 	// Under the caller's lock.
 	id      uint64
 	until   int64 // by a coarse clock no more is spent from then on
@@ -58,7 +69,8 @@ type Lease struct {
 	mark    mark
 	heard   heard
 
-	// Of requests that are refused, without the lock.
+	// Of requests, without the lock.
+	beyond   atomic.Int64 // what a window had left when Note last ran
 	denyTill atomic.Int64 // until then a cost above what is here is denied
 	denyAsk  atomic.Int64 // from then on it is asked about, since others may have given something back
 	denyOver atomic.Int64 // what the store had left when it said so
@@ -77,6 +89,9 @@ type Lease struct {
 	credit  bool   // an ask that named this lease asked for a refund, and no answer came yet
 	returns bool   // the last ask gave everything back
 }
+
+// New returns a lease that holds nothing.
+func New() *Lease { return &Lease{Rest: &Rest{}} }
 
 // sent is the ask that is on its way.
 type sent struct {
@@ -133,6 +148,7 @@ func (l *Lease) Until() int64 { return l.over }
 // tick. It returns the tick to spend under: the margin at a window's end is only
 // for those who have just turned, by the real clock, so there it is one that no coarse clock has.
 func (l *Lease) Turn(tick, now int64, ticks Ticks) int64 {
+	l.gather()
 	l.stop(now)
 	l.begin(now)
 
@@ -186,6 +202,7 @@ func (l *Lease) Forget() {
 // end gives up the lease: the ledger takes what was left as spent. It returns
 // what left the balance, reservations included, which may yet be committed.
 func (l *Lease) end() (gone int64) {
+	l.gather()
 	l.epoch.Add(1)
 
 	if l.credit {
@@ -196,7 +213,7 @@ func (l *Lease) end() (gone int64) {
 	spent := max(l.told, gone-l.reserved.Load())
 	l.past += spent
 	l.demand.spent -= spent
-	l.low.Store(0)
+	l.low.set(0)
 	l.id, l.granted, l.struck, l.told = 0, 0, 0, 0
 	l.until, l.over = 0, 0
 	l.sent.late = true

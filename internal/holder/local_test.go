@@ -26,7 +26,11 @@ func TestDebtCoversLocalAdmissions(t *testing.T) {
 			twin  rate.Time
 		)
 
-		leases := make([]holder.Lease, n)
+		leases := make([]*holder.Lease, n)
+		for i := range leases {
+			leases[i] = holder.New()
+		}
+
 		ask := func(i int64, need holder.Need) ledger.Answer {
 			seq++
 			need.Seq, need.Holder, need.Holders, need.TTL = seq, uint64(i+1), n, terms.TTL
@@ -52,7 +56,7 @@ func TestDebtCoversLocalAdmissions(t *testing.T) {
 
 		for range rapid.IntRange(0, 60).Draw(t, "outage") {
 			now += rapid.Int64Range(0, 400_000).Draw(t, "dt")
-			l := &leases[rapid.Int64Range(0, n-1).Draw(t, "holder")]
+			l := leases[rapid.Int64Range(0, n-1).Draw(t, "holder")]
 			cost := rapid.Int64Range(1, 3).Draw(t, "cost")
 
 			l.Turn(now, now, holder.Exact{})
@@ -109,7 +113,7 @@ func TestLocalIsAShare(t *testing.T) {
 			t.Parallel()
 
 			var (
-				l     holder.Lease
+				l     = holder.New()
 				state ledger.State
 			)
 

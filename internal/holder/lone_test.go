@@ -11,7 +11,7 @@ import (
 
 // lone is one holder with a ledger at its elbow: what the table does, without goroutines.
 type lone struct {
-	lease holder.Lease
+	lease *holder.Lease
 	state ledger.State
 	terms ledger.Terms
 	seq   uint64
@@ -94,7 +94,7 @@ func TestAloneItIsACentralCounter(t *testing.T) {
 		limit := []int64{5, 100, 1000, 20_000}[r.IntN(4)]
 		burst := []int64{1, 10, limit, 3 * limit}[r.IntN(4)]
 		b, _ := rate.NewBucket(limit, 1_000_000, burst)
-		o := &lone{terms: ledger.Terms{Bucket: b, Version: 1, TTL: 500_000}}
+		o := &lone{lease: holder.New(), terms: ledger.Terms{Bucket: b, Version: 1, TTL: 500_000}}
 		load := []float64{0.3, 0.8, 0.99, 2, 20}[r.IntN(5)]
 		gap := 1e6 / (float64(limit) * load)
 		now := int64(1_000_000_000)

@@ -23,6 +23,7 @@ func mutations() []mutation {
 	const (
 		ledgerGo, settleGo, budgetGo, messageGo  = "../ledger/ledger.go", "../ledger/settle.go", "../ledger/budget.go", "../ledger/message.go"
 		askGo, aheadGo, leaseGo, markGo, spendGo = "ask.go", "ahead.go", "lease.go", "mark.go", "spend.go"
+		quickGo                                  = "quick.go"
 	)
 
 	return []mutation{
@@ -51,6 +52,9 @@ func mutations() []mutation {
 		{"what is given back of the next window is spent as well", "returning window", []edit{{askGo, "l.next = nil // all of it", "// all of it"}}},
 		{"spending began to refill before it did", "fast bucket", []edit{{markGo, "m.over(ticks), m.sentBase-m.first", "m.over(ticks), m.sentBase-m.first-1"}}},
 		{"only the spends since the ask are marked", "fast bucket", []edit{{markGo, "m.before.raise(b, m.now.at, m.now.n+m.base-m.sentBase)", "_ = b"}}},
+		{"a quick turn forgets what was spent", "quick turns", []edit{{quickGo, "q.over, q.left = uint32(after), q.first\n", "_ = after\n"}}},
+		{"what quick turns noted is lost", "quick turns", []edit{{quickGo, "m.now.raise(&l.heard.terms().Bucket, ", "_, _ = (q.overAt("}, {quickGo, "q.overAt(m.tick), m.sentBase-(granted-q.left))", "m.tick)), m.sentBase-(granted-q.left)"}}},
+		{"a quick turn outlives the lease", "fast bucket", []edit{{quickGo, "if until == 0 || int32(until-uint32(tick>>untilShift)) <= 0 {", "if until == 0 {"}}},
 		{"a return that is spent as well", "slow bucket", []edit{{askGo, "if l.balance.CompareAndSwap(b, b-n) {\n\t\t\tl.struck", "if l.balance.CompareAndSwap(b, b) {\n\t\t\tl.struck"}}},
 		{"a refund is credited again", "refunds", []edit{{leaseGo, "l.debt, l.credit = l.acked, false", "l.credit = false"}}},
 		{"a refund without a lease is believed", "refunds", []edit{{settleGo, "if more < 0 && l.ID != ask.Lease {", "if false {"}}},

@@ -17,7 +17,7 @@ func TestTheFinalSpentCountsReservations(t *testing.T) {
 
 	var (
 		state ledger.State
-		lease holder.Lease
+		lease = holder.New()
 		terms = ledger.Terms{Algorithm: rate.SlidingWindow, Bucket: bucket, Length: 1_000_000, Version: 1, TTL: 500_000}
 	)
 

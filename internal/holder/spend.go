@@ -42,7 +42,7 @@ func (l *Lease) Spend(tick, n int64) (left int64, v Verdict, look bool) {
 
 		if l.balance.CompareAndSwap(b, b-n) {
 			v = Spent
-			if b-n < l.low.Load() {
+			if b-n < l.low.load() {
 				v = SpentLow
 			}
 
@@ -52,7 +52,7 @@ func (l *Lease) Spend(tick, n int64) (left int64, v Verdict, look bool) {
 }
 
 // Epoch returns what Cancel and Refund must be told: read it before spending.
-func (l *Lease) Epoch() uint64 { return l.epoch.Load() }
+func (l *Lease) Epoch() uint32 { return l.epoch.Load() }
 
 // Reserve is Spend for a request that needs several rules to agree: the tokens
 // leave the balance but count as spent only after Commit. Spent reads the
@@ -73,7 +73,7 @@ func (l *Lease) Commit(n int64) { l.reserved.Add(-n) }
 
 // Cancel puts a reservation of n tokens back, under the lock. If the lease has
 // ended since epoch, its tokens are gone.
-func (l *Lease) Cancel(epoch uint64, n int64) {
+func (l *Lease) Cancel(epoch uint32, n int64) {
 	l.reserved.Add(-n)
 
 	if epoch == l.epoch.Load() {
@@ -122,7 +122,7 @@ func (l *Lease) Refuse(n int64) { l.refused.Add(n) }
 
 // Payment is what a request took from a lease, or the store took for it.
 type Payment struct {
-	Epoch uint64
+	Epoch uint32
 	N     int64 // tokens
 	End   int64 // when it stops to count; see CountsUntil
 }
@@ -148,6 +148,8 @@ func (l *Lease) Refund(now int64, p Payment) (ask bool) {
 		return false
 	}
 
+	l.gather()
+
 	if p.Epoch == l.epoch.Load() && l.id != 0 && l.Spent()-l.told >= p.N {
 		l.balance.Add(p.N)
 		l.mark.first = min(l.mark.first, l.Spent()) // they may be spent again within this tick
@@ -167,4 +169,4 @@ func (l *Lease) Refund(now int64, p Payment) (ask bool) {
 }
 
 // Low reports whether the balance is so low that a refill should be on its way. Without the lock.
-func (l *Lease) Low() bool { return l.balance.Load() < l.low.Load() }
+func (l *Lease) Low() bool { return l.balance.Load() < l.low.load() }

@@ -105,7 +105,7 @@ func (s *side) own() *holder.Lease {
 
 func (x *explorer) start(w *world, i int) {
 	x.incarnations += 2
-	w.sides[i] = side{lease: &holder.Lease{}, incarnation: x.incarnations + uint64(i)}
+	w.sides[i] = side{lease: holder.New(), incarnation: x.incarnations + uint64(i)}
 	w.sides[i].lease.Pin(x.burst)
 	w.prune()
 }
@@ -117,7 +117,7 @@ func (x *explorer) spend(w *world, i int, n int64) error {
 
 	_, v, _ := l.Spend(w.now, n)
 	if v == holder.Turned {
-		turned := l.Turn(w.now, w.now, holder.Exact{})
+		turned := x.turn(l, w.now)
 
 		epoch = l.Epoch()
 		_, v, _ = l.Spend(turned, n)
@@ -134,6 +134,18 @@ func (x *explorer) spend(w *world, i int, n int64) error {
 	}
 
 	return w.twin.admit(w.now, n)
+}
+
+// turn begins the tick of now, the quick way if it may be.
+func (x *explorer) turn(l *holder.Lease, now int64) (tick int64) {
+	if l.QuickTurn(now, l.Tick(), &x.terms.Bucket) {
+		return now
+	}
+
+	tick = l.Turn(now, now, holder.Exact{})
+	l.Note(now, &x.terms.Bucket)
+
+	return tick
 }
 
 func (x *explorer) need(w *world, i int, need holder.Need) holder.Need {

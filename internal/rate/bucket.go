@@ -120,6 +120,25 @@ func (b Bucket) Avail(now int64, tat Time) int64 {
 	return (b.Burst*b.P - used) / b.P
 }
 
+// Free returns how many whole tokens the bucket holds when it is full in span µs, from now on; of
+// the zero bucket none.
+func (b Bucket) Free(span int64) int64 {
+	if span <= 0 || b.P <= 0 {
+		return b.Burst
+	}
+
+	if b.Q == 1 { // as for most limits
+		return max(0, b.Burst-(span+b.P-1)/b.P)
+	}
+
+	hi, units := bits.Mul64(uint64(span), uint64(b.Q))
+	if hi != 0 || units > MaxProduct {
+		return 0
+	}
+
+	return max(0, b.Burst-(int64(units)+b.P-1)/b.P)
+}
+
 // Take removes n tokens if the bucket holds them, and returns the new tat and whether it did.
 func (b Bucket) Take(now int64, tat Time, n int64) (Time, bool) {
 	if n > b.Avail(now, tat) {

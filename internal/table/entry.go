@@ -1,6 +1,7 @@
 package table
 
 import (
+	"encoding/binary"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,16 +13,23 @@ import (
 )
 
 // Entry is one key of one rule: its lease, the requests that wait for it, and
-// what the answers say about it. What each request reads comes first.
+// what the answers say about it. It is two lines of a cache (64 bytes each): the
+// first has all that most requests read, the second what the first request of a
+// tick needs besides. Everything else is behind two pointers.
 type Entry struct {
-	key    string
-	short  [shortKey]byte // the key itself if it is short: beside what else is read
-	mu     sync.Mutex
+	text   *byte          // a key that is not short
+	short  [shortKey]byte // a short key, and at the end its length; or long, and the length at the start
 	limits atomic.Pointer[limits]
-	avail  atomic.Int64 // what the store has left, as of the lease's tick
-	full   atomic.Int64 // when the bucket is full if the lease is spent, on the holder's clock
 
 	holder.Lease //nolint:embeddedstructfieldcheck // the fields before it share its first cache line
+
+	mu sync.Mutex
+	*rest
+}
+
+// rest is what an entry needs when the lease cannot say.
+type rest struct {
+	lease holder.Rest
 
 	rule   *Rule
 	extra  atomic.Int64 // tokens spent above one a request
@@ -45,8 +53,34 @@ type Entry struct {
 	due     int64     // when it is to be visited, which may be turns away; under the same
 }
 
-// shortKey is the length of keys, in bytes, that need no memory of their own.
-const shortKey = 16
+// shortKey is one more than the length of keys, in bytes, that need no memory of their own.
+const (
+	shortKey = 16
+	long     = shortKey // in the place of a short key's length
+)
+
+// setKey writes down the entry's key, once.
+func (e *Entry) setKey(key string) {
+	if len(key) < shortKey {
+		copy(e.short[:], key)
+		e.short[shortKey-1] = byte(len(key))
+
+		return
+	}
+
+	e.text = unsafe.StringData(strings.Clone(key)) //nolint:gosec // kept with its length
+	e.short[shortKey-1] = long
+	binary.LittleEndian.PutUint64(e.short[:], uint64(len(key)))
+}
+
+// key returns the entry's key.
+func (e *Entry) key() string {
+	if n := e.short[shortKey-1]; n < shortKey {
+		return unsafe.String(&e.short[0], n) //nolint:gosec // it is written once
+	}
+
+	return unsafe.String(e.text, binary.LittleEndian.Uint64(e.short[:])) //nolint:gosec // as setKey has it
+}
 
 // entry returns the entry of key, made if need be.
 func (r *Rule) entry(key string) *Entry { return r.entryOf(rule.Compact(key)) }
@@ -89,7 +123,7 @@ func (r *Rule) overflow(key string) *Entry {
 }
 
 // twin reports whether o is another entry of the same key, which only a full table has.
-func (e *Entry) twin(o *Entry) bool { return o.rule == e.rule && o.key == e.key }
+func (e *Entry) twin(o *Entry) bool { return o.rule == e.rule && o.key() == e.key() }
 
 // spareEntry returns the entry of all keys that are decided without a
 // coordinator while the table is full.
@@ -102,20 +136,13 @@ func (r *Rule) spareEntry() *Entry {
 }
 
 func (r *Rule) newEntry(key string) *Entry {
-	e := &Entry{rule: r}
-	if n := copy(e.short[:], key); n == len(key) {
-		e.key = text(e.short[:n])
-	} else {
-		e.key = strings.Clone(key)
-	}
-
+	e := &Entry{rest: &rest{rule: r}}
+	e.Rest = &e.lease
+	e.setKey(key)
 	e.refresh()
 
 	return e
 }
-
-// text views b, which never changes, as a string.
-func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) } //nolint:gosec // an entry's key is written once
 
 // refresh makes the entry follow its rule as it is in force; under the lock,
 // or before anyone else sees the entry.
@@ -129,14 +156,11 @@ func (e *Entry) refresh() {
 		e.fold() // what was decided so far was decided in the old mode
 	}
 
-	l := e.rule.limitsOf(e.key)
-	e.limits.Store(l)
+	e.Disarm()
+	e.limits.Store(e.rule.limitsOf(e.key()))
 
-	if old == nil {
-		e.avail.Store(l.burst)
-	} else {
+	if old != nil {
 		e.Forgive() // a slow limit that was raised would be denied for hours
-		e.avail.Store(min(e.avail.Load(), l.burst))
 	}
 }
 
@@ -146,7 +170,7 @@ func (e *Entry) outdated(l *limits) bool {
 }
 
 // def returns the version of its rule that the entry's key has.
-func (e *Entry) def() *rule.Rule { return e.rule.versionOf(e.key) }
+func (e *Entry) def() *rule.Rule { return e.rule.versionOf(e.key()) }
 
 // saw takes in what an answer says; under the lock.
 func (e *Entry) saw(now int64, a *ledger.Answer) {
@@ -162,35 +186,10 @@ func (e *Entry) saw(now int64, a *ledger.Answer) {
 }
 
 // stand notes what requests are told without the lock; under it.
-func (e *Entry) stand(now int64) {
-	avail, full := e.Standing(now)
-	e.avail.Store(avail)
-	e.full.Store(full)
-}
+func (e *Entry) stand(now int64) { e.Note(now, &e.limits.Load().bucket) }
 
 // leaving reports whether the entry's rule is gone, so that everything is to be given back.
 func (e *Entry) leaving() bool { return e.rule.retired.Load() }
-
-// quickTurn is turn for a lease that goes on, without a look at the real clock.
-// It reports false if there is more to do, or the lock is held: then only the slow path can tell.
-func (e *Entry) quickTurn(tick int64) bool {
-	c := e.rule.table.clock
-	if !c.trusted(tick) || !e.mu.TryLock() {
-		return false
-	}
-	defer e.mu.Unlock()
-
-	// Whoever was held up since it read the tick would date its spending back, maybe before what others spent since.
-	// An entry that has left the table has no lease that goes on.
-	if c.tick.Load() != tick || !e.GoesOn(tick) || e.limits.Load().version != e.rule.version.Load() {
-		return false
-	}
-
-	e.Turn(tick, tick, c)
-	e.stand(tick)
-
-	return true
-}
 
 // turn brings the lease to the present tick; under the lock.
 func (e *Entry) turn(now int64) (tick int64) {

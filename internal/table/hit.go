@@ -11,7 +11,7 @@ func (h *Hit) reserve(alone bool) bool {
 
 	tick := t.clock.tick.Load()
 	if left, v, look := e.Reserve(tick, h.Cost); v.Passed() {
-		e.admit(&h.Out, FromLease, standing{tick, left + e.avail.Load(), left})
+		e.admit(&h.Out, FromLease, standing{tick, left + e.beyond(tick), left})
 		h.held = holdsLease
 
 		if look {

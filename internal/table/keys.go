@@ -52,7 +52,8 @@ type keySlot struct {
 // init makes k ready, empty.
 func (k *keys) init() {
 	k.seed = maphash.MakeSeed()
-	k.gone = &Entry{key: strings.Repeat("-", rule.MaxKey+1)} // no key that is kept is as long
+	k.gone = &Entry{}
+	k.gone.setKey(strings.Repeat("-", rule.MaxKey+1)) // no key that is kept is as long
 }
 
 // find returns the entry of key, nil if there is none.
@@ -72,7 +73,7 @@ func (k *keys) find(key string) *Entry {
 			return nil
 		}
 
-		if s.hash.Load() == hash && e.key == key {
+		if s.hash.Load() == hash && e.key() == key {
 			return e
 		}
 	}
@@ -80,13 +81,13 @@ func (k *keys) find(key string) *Entry {
 
 // add puts e in, and returns it, unless its key has an entry already: then that one.
 func (k *keys) add(e *Entry) *Entry {
-	hash := maphash.String(k.seed, e.key)
+	hash := maphash.String(k.seed, e.key())
 	p := &k.parts[hash>>partShift]
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if other := k.find(e.key); other != nil {
+	if other := k.find(e.key()); other != nil {
 		return other
 	}
 
@@ -105,7 +106,7 @@ func (k *keys) add(e *Entry) *Entry {
 
 // remove takes e out, and reports whether it was in.
 func (k *keys) remove(e *Entry) bool {
-	hash := maphash.String(k.seed, e.key)
+	hash := maphash.String(k.seed, e.key())
 	p := &k.parts[hash>>partShift]
 
 	p.mu.Lock()
@@ -154,11 +155,11 @@ func (k *keys) all(f func(*Entry)) {
 	}
 }
 
-// renew makes p's table anew, without removed keys, of a size that lets its keys
-// double before the next time; under the part's lock.
+// renew makes p's table anew, without removed keys, of a size of which they fill three fifths
+// at most; under the part's lock. The fuller it is, the more of it a cache holds.
 func (k *keys) renew(p *part, old *keyTable) *keyTable {
 	size := leastSize
-	for size*3 < (p.live+1)*2*4 {
+	for size*3 < (p.live+1)*5 {
 		size *= 2
 	}
 

@@ -36,7 +36,7 @@ func TestKeysAreAMap(t *testing.T) {
 
 			switch rapid.IntRange(0, 2).Draw(t, "what") {
 			case 0:
-				e := &Entry{key: name}
+				e := keyed(name)
 
 				got := k.add(e)
 				if twin[name] == nil {
@@ -49,7 +49,7 @@ func TestKeysAreAMap(t *testing.T) {
 			case 1:
 				e := twin[name]
 				if e == nil {
-					e = &Entry{key: name}
+					e = keyed(name)
 				}
 
 				if got, want := k.remove(e), twin[name] != nil; got != want {
@@ -69,8 +69,8 @@ func TestKeysAreAMap(t *testing.T) {
 		k.all(func(e *Entry) {
 			found++
 
-			if twin[e.key] != e {
-				t.Errorf("all: %q is %p, want %p", e.key, e, twin[e.key])
+			if twin[e.key()] != e {
+				t.Errorf("all: %q is %p, want %p", e.key(), e, twin[e.key()])
 			}
 		})
 
@@ -93,21 +93,21 @@ func TestKeysAreFoundWhileOthersComeAndGo(t *testing.T) {
 	k.init()
 
 	for i := range stay {
-		stay[i] = k.add(&Entry{key: "stays-" + strconv.Itoa(i)})
+		stay[i] = k.add(keyed("stays-" + strconv.Itoa(i)))
 	}
 
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 20_000 {
-				e := &Entry{key: strconv.Itoa(w) + "-" + strconv.Itoa(i%300)}
+				e := keyed(strconv.Itoa(w) + "-" + strconv.Itoa(i%300))
 
 				if k.add(e) == e && !k.remove(e) {
-					t.Errorf("%q was put in and is not there", e.key)
+					t.Errorf("%q was put in and is not there", e.key())
 				}
 
 				s := stay[i%len(stay)]
-				if got := k.find(s.key); got != s {
-					t.Errorf("%q: found %p, want %p", s.key, got, s)
+				if got := k.find(s.key()); got != s {
+					t.Errorf("%q: found %p, want %p", s.key(), got, s)
 				}
 			}
 		})
@@ -121,4 +121,11 @@ func TestKeysAreFoundWhileOthersComeAndGo(t *testing.T) {
 	if left != len(stay) {
 		t.Errorf("%d entries left, want %d", left, len(stay))
 	}
+}
+
+func keyed(key string) *Entry {
+	e := &Entry{}
+	e.setKey(key)
+
+	return e
 }

@@ -82,8 +82,8 @@ const retryClosed = 1_000_000
 
 // Epochs of charges that no lease paid.
 const (
-	localEpoch = ^uint64(0)     // the local bucket
-	storeEpoch = ^uint64(0) - 1 // a take
+	localEpoch = ^uint32(0)     // the local bucket
+	storeEpoch = ^uint32(0) - 1 // a take
 )
 
 func (e *Entry) beginLocal(now int64, def *rule.Rule) {

@@ -13,7 +13,7 @@ type Hit struct {
 	Out  Outcome
 
 	entry *Entry
-	epoch uint64
+	epoch uint32
 	held  holding
 	probe bool // it should find out whether a coordinator answers again
 }

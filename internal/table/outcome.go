@@ -51,7 +51,7 @@ type Outcome struct {
 // Charge is what a request took, so that it can be given back.
 type Charge struct {
 	entry *Entry
-	epoch uint64
+	epoch uint32
 	cost  int64
 	end   int64 // when it stops to count, on the holder's clock
 }
@@ -74,7 +74,16 @@ func (e *Entry) admit(out *Outcome, origin Origin, s standing) {
 	out.Remaining = s.left
 	out.RetryAfter = 0
 
-	out.Reset = v.reset(e.full.Load()-s.now, s.balance)
+	out.Reset = v.reset(e.Whole()-s.now, s.balance)
+}
+
+// beyond returns what is left beside the balance, as far as is known without the lock.
+func (e *Entry) beyond(now int64) int64 {
+	if l := e.limits.Load(); l.drains {
+		return l.bucket.Free(e.Whole() - now)
+	}
+
+	return e.Beyond()
 }
 
 // reset returns the µs until everything is whole again if it were in full once

@@ -11,7 +11,7 @@ func (t *Table) Refund(c Charge) {
 
 	ask, gone := e.refund(c, t.clock.Now())
 	for gone { // the key was idle and left: what was told of it is credited by way of its next entry
-		e, c.epoch = e.rule.entryOf(e.key), storeEpoch
+		e, c.epoch = e.rule.entryOf(e.key()), storeEpoch
 		ask, gone = e.refund(c, t.clock.Now())
 	}
 

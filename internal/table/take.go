@@ -32,7 +32,7 @@ func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
 		e.extra.Add(c.cost - 1)
 	}
 
-	e.admit(out, FromLease, standing{now, left + e.avail.Load(), left})
+	e.admit(out, FromLease, standing{now, left + e.beyond(now), left})
 	c.end = e.countsUntil()
 	out.Charge = c
 }
@@ -43,7 +43,7 @@ func (e *Entry) countsUntil() int64 {
 		return math.MaxInt64
 	}
 
-	return e.full.Load()
+	return e.Whole()
 }
 
 // afterSpend sends for a refill, and catches a coarse clock that came to a stop.

@@ -34,10 +34,10 @@ func (r *Rule) Test() *Rule {
 // ledgerKey returns the key of e's ledger, which tells test mode apart.
 func (e *Entry) ledgerKey() string {
 	if e.rule.testing {
-		return rule.TestKey(e.key)
+		return rule.TestKey(e.key())
 	}
 
-	return e.key
+	return e.key()
 }
 
 // each calls do for the rule, and for its test mode if it has any.

@@ -30,7 +30,7 @@ const (
 type waiter struct {
 	n     int64 // tokens
 	held  int64 // of them, those reserved from the balance
-	epoch uint64
+	epoch uint32
 	by    by
 	left  bool // its request went away; under the entry's lock
 	out   Outcome
