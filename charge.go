@@ -6,11 +6,18 @@ import (
 	"github.com/leaseway/leaseway/internal/table"
 )
 
-// charges are what an allowed request took, rule by rule. Most requests match
-// one or two rules; only more need memory of their own.
+// charges are what an allowed request took, rule by rule, and the slot that it
+// occupies. Most requests match one or two rules that count tokens; only what is
+// beyond needs memory of its own.
 type charges struct {
 	first, second table.Charge
-	more          []table.Charge
+	beyond        *beyond
+}
+
+// beyond is shared by the copies of a decision.
+type beyond struct {
+	more []table.Charge
+	slot table.Slot
 }
 
 func (d *Decision) charge(h *table.Hit) {
@@ -21,7 +28,33 @@ func (d *Decision) charge(h *table.Hit) {
 	case d.charges.second.None():
 		d.charges.second = c
 	default:
-		d.charges.more = append(d.charges.more, c)
+		b := d.charges.further()
+		b.more = append(b.more, c)
+	}
+}
+
+// further returns what there is beyond two charges, made if need be.
+func (c *charges) further() *beyond {
+	if c.beyond == nil {
+		c.beyond = &beyond{}
+	}
+
+	return c.beyond
+}
+
+// slot returns the slot that the request occupies, none if it occupies none.
+func (c *charges) slot() table.Slot {
+	if c.beyond == nil {
+		return table.Slot{}
+	}
+
+	return c.beyond.slot
+}
+
+// occupy adds a slot to those that the request occupies.
+func (c *charges) occupy(s table.Slot) {
+	if !s.None() {
+		c.further().slot = s.Join(c.slot())
 	}
 }
 
@@ -81,9 +114,10 @@ func (l *Limiter) refund(d *Decision) {
 
 // next takes one charge out; one of nothing when there is none left.
 func (c *charges) next() (next table.Charge) {
-	switch n := len(c.more); {
-	case n > 0:
-		next, c.more = c.more[n-1], c.more[:n-1]
+	switch b := c.beyond; {
+	case b != nil && len(b.more) > 0:
+		last := len(b.more) - 1
+		next, c.beyond = b.more[last], &beyond{more: b.more[:last], slot: b.slot} // other copies keep theirs
 	case !c.second.None():
 		next, c.second = c.second, table.Charge{}
 	default:

@@ -3,43 +3,11 @@ package leaseway
 import (
 	"time"
 
-	"github.com/leaseway/leaseway/internal/table"
 	"github.com/leaseway/leaseway/rule"
 )
 
 // Request is what is known of one request: who asks, for what, at which cost.
 type Request = rule.Request
-
-// Reason says why a request was refused, or let through against the rule's
-// word. The set is closed.
-type Reason string
-
-// The reasons.
-const (
-	// ReasonNone: allowed, within every rule that matched.
-	ReasonNone Reason = ""
-	// ReasonOverLimit: the caller's budget is used up. HTTP 429.
-	ReasonOverLimit Reason = "over_limit"
-	// ReasonTooManyInFlight: as many requests of the caller are in flight as may be. HTTP 429.
-	ReasonTooManyInFlight Reason = "too_many_in_flight"
-	// ReasonCostExceedsLimit: the cost is above the capacity; waiting never helps. HTTP 429.
-	ReasonCostExceedsLimit Reason = "cost_exceeds_limit"
-	// ReasonBlocked: the rule blocks the key. HTTP 429.
-	ReasonBlocked Reason = "blocked"
-	// ReasonMissingKey: the rule demands a key that the request lacks. HTTP 429.
-	ReasonMissingKey Reason = "missing_key"
-	// ReasonShedWorker: this process is busy, and serves what matters more. HTTP 503.
-	ReasonShedWorker Reason = "shed_worker"
-	// ReasonShedFleet: the fleet is busy, and what is left of it is for critical requests. HTTP 503.
-	ReasonShedFleet Reason = "shed_fleet"
-	// ReasonUnavailable: no coordinator answered and the rule says deny. HTTP 503.
-	ReasonUnavailable Reason = "unavailable"
-	// ReasonDelayed: a leaky bucket would hold the request for longer than
-	// whoever asked can. Only doors say it, never the SDK. HTTP 429.
-	ReasonDelayed Reason = "delayed"
-	// ReasonInvalid: the request itself is not one, such as a negative cost. HTTP 400.
-	ReasonInvalid Reason = "invalid"
-)
 
 // Origin says what a decision was made from.
 type Origin uint8
@@ -81,6 +49,10 @@ type Decision struct {
 	Origin  Origin
 	Class   rule.Class // how much the request matters; unset from a Rule, which knows no requests
 
+	// ShadowShed is why a shedder in shadow mode would have refused: ReasonShedWorker,
+	// ReasonShedFleet, or ReasonNone.
+	ShadowShed Reason
+
 	Rule      string        // id of the rule it speaks of; "" when none matched
 	Limit     int64         // its capacity for this key, tokens
 	Remaining int64         // tokens left, never negative
@@ -101,12 +73,7 @@ type Decision struct {
 	// ShadowDenied is the id of the first shadow rule that would have refused.
 	ShadowDenied string
 
-	// ShadowShed is why a shedder in shadow mode would have refused: ReasonShedWorker,
-	// ReasonShedFleet, or ReasonNone.
-	ShadowShed Reason
-
 	charges charges
-	slot    table.Slot
 }
 
 // Matched reports whether any rule applied, and the answer so carries rate-limit headers.

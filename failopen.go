@@ -118,7 +118,7 @@ func (l *Limiter) recovered(s *scratch, g *glance, d *Decision) {
 
 	bugs.Guard("giving slots back", func() {
 		s.holds.release()
-		d.slot.Release()
+		d.charges.slot().Release()
 	})
 	bugs.Guard("giving tokens back", func() { l.refund(d) })
 

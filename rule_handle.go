@@ -36,68 +36,104 @@ func (r *Rule) Test() *Rule { return &Rule{limiter: r.limiter, rule: r.rule.Test
 
 // Take takes one token of key. Under a concurrency rule that is a slot, which
 // the request occupies until Limiter.Done: see Decision.HoldsSlot.
-func (r *Rule) Take(key string) Decision { return r.TakeN(key, 1) }
+func (r *Rule) Take(key string) (d Decision) {
+	r.take(key, 1, &d)
+
+	return d
+}
 
 // TakeN takes cost tokens of key. A cost of 0 looks and takes nothing, like Peek.
 //
 // Remaining and Reset are those that the last answer and the tokens spent since
 // give; what refilled in between is not counted.
 func (r *Rule) TakeN(key string, cost int64) (d Decision) {
-	if cost <= 0 {
-		if cost < 0 {
-			return Decision{Reason: ReasonInvalid}
-		}
-
-		return r.Peek(key)
+	switch {
+	case cost > 0:
+		r.take(key, cost, &d)
+	case cost < 0:
+		d.Reason = ReasonInvalid
+	default:
+		r.peek(key, &d)
 	}
-
-	defer r.recovered(&d, key, cost)
-
-	var out table.Outcome
-
-	if r.rule.Plain() && r.rule.Quick(key, cost, &out) {
-		d.fill(r.rule.ID(), &out)
-		d.charges.first = out.Charge
-
-		return d
-	}
-
-	if r.rule.SwitchedOff() {
-		r.rule.PassOff()
-
-		return Decision{Allowed: true}
-	}
-
-	if !r.rule.Applies(key) {
-		return Decision{Allowed: true}
-	}
-
-	if r.rule.BoundsInFlight() {
-		return r.hold(key, cost)
-	}
-
-	r.rule.Take(context.Background(), key, cost, &out)
-
-	if out.Origin == table.FromNone {
-		return Decision{Allowed: true} // the rule is not in force any more
-	}
-
-	d.fill(r.rule.ID(), &out)
-	d.charges.first = out.Charge
 
 	return d
 }
 
 // Peek says what Take would, and takes nothing.
 func (r *Rule) Peek(key string) (d Decision) {
-	defer r.recovered(&d, key, 0)
+	r.peek(key, &d)
+
+	return d
+}
+
+// take fills in d, which is blank. It is told where, since to return so much takes copies.
+func (r *Rule) take(key string, cost int64, d *Decision) {
+	decided := false
+
+	defer func() {
+		if !decided { // to ask for a panic costs as much as taking the token
+			r.recovered(recover(), d, key, cost)
+		}
+	}()
+
+	var out table.Outcome
+
+	if r.rule.Plain() && r.rule.Quick(key, cost, &out) {
+		d.fill(r.rule.ID(), &out)
+		d.charges.first = out.Charge
+		decided = true
+
+		return
+	}
+
+	r.takeSlow(key, cost, &out, d)
+}
+
+// takeSlow is take for what Quick does not decide.
+func (r *Rule) takeSlow(key string, cost int64, out *table.Outcome, d *Decision) {
+	switch {
+	case r.rule.SwitchedOff():
+		r.rule.PassOff()
+
+		d.Allowed = true
+
+		return
+	case !r.rule.Applies(key):
+		d.Allowed = true
+
+		return
+	case r.rule.BoundsInFlight():
+		*d = r.hold(key, cost)
+
+		return
+	}
+
+	r.rule.Take(context.Background(), key, cost, out)
+
+	if out.Origin == table.FromNone {
+		d.Allowed = true // the rule is not in force any more
+
+		return
+	}
+
+	d.fill(r.rule.ID(), out)
+	d.charges.first = out.Charge
+}
+
+// peek fills in d, which is blank.
+func (r *Rule) peek(key string, d *Decision) {
+	defer func() { r.recovered(recover(), d, key, 0) }()
 
 	if r.rule.SwitchedOff() || !r.rule.Applies(key) {
-		return Decision{Allowed: true}
+		d.Allowed = true
+
+		return
 	}
 
 	if r.rule.BoundsInFlight() {
-		return r.look(key)
+		*d = r.look(key)
+
+		return
 	}
 
 	var out table.Outcome
@@ -105,12 +141,12 @@ func (r *Rule) Peek(key string) (d Decision) {
 	r.rule.Peek(context.Background(), key, &out)
 
 	if out.Origin == table.FromNone {
-		return Decision{Allowed: true}
+		d.Allowed = true
+
+		return
 	}
 
 	d.fill(r.rule.ID(), &out)
-
-	return d
 }
 
 // Wait takes cost tokens of key, waiting until they are to be had. The error is
@@ -153,10 +189,9 @@ func (r *Rule) Wait(ctx context.Context, key string, cost int64) error {
 	}
 }
 
-// recovered turns a panic of ours into an outage of the rule: for a request of
-// cost tokens of key, 0 for one that only looks. It is deferred.
-func (r *Rule) recovered(d *Decision, key string, cost int64) {
-	p := recover()
+// recovered turns p, a panic of ours, into an outage of the rule: for a request of
+// cost tokens of key, 0 for one that only looks. If p is nil there was none.
+func (r *Rule) recovered(p any, d *Decision, key string, cost int64) {
 	if p == nil {
 		return
 	}

@@ -15,19 +15,20 @@ import (
 // never done occupies its slot for as long as this process lives: Stats tells
 // how long the oldest has lasted.
 func (l *Limiter) Done(d Decision) {
-	if d.slot.None() {
+	slot := d.charges.slot()
+	if slot.None() {
 		return
 	}
 
 	l.twice("ending a request", func() {
 		l.at(stageDone)
-		d.slot.Release()
+		slot.Release()
 	})
 }
 
 // HoldsSlot reports whether the decision must be finished with Limiter.Done: it
 // is allowed, and a concurrency rule counts it as in flight until then.
-func (d *Decision) HoldsSlot() bool { return !d.slot.None() }
+func (d *Decision) HoldsSlot() bool { return !d.charges.slot().None() }
 
 // InFlight reports whether the decision speaks of a concurrency rule, whose
 // limit is how many requests are in flight and not how many come in a time.
@@ -130,11 +131,12 @@ func (hs *holds) settle(d *Decision) {
 		return
 	}
 
-	d.slot, hs.fleet = hs.fleet.Join(d.slot), table.Slot{}
+	d.charges.occupy(hs.fleet)
+	hs.fleet = table.Slot{}
 
 	for i := range hs.hits {
 		h := &hs.hits[i]
-		d.slot = h.Slot.Join(d.slot)
+		d.charges.occupy(h.Slot)
 
 		left := float64(h.Out.Remaining) * float64(d.Limit)
 		if h.Out.Origin != table.FromNone && (d.Rule == "" || left < float64(d.Remaining)*float64(h.Out.Burst)) {
@@ -153,7 +155,7 @@ func (hs *holds) watch(ctx context.Context, peek bool, d *Decision) {
 			h.Peek(ctx)
 		} else {
 			h.Take(ctx)
-			d.slot = h.Slot.Join(d.slot)
+			d.charges.occupy(h.Slot)
 		}
 
 		if h.Out.Kind != table.Allowed && d.ShadowDenied == "" {
@@ -203,7 +205,7 @@ func (r *Rule) held(h *table.SlotHit) (d Decision) {
 	}
 
 	d.fill(r.rule.ID(), &h.Out)
-	d.slot = h.Slot
+	d.charges.occupy(h.Slot)
 
 	return d
 }

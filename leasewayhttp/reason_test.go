@@ -15,7 +15,7 @@ func TestRefusalsNameTheirReason(t *testing.T) {
 		leaseway.ReasonMissingKey, leaseway.ReasonUnavailable, leaseway.ReasonShedWorker, leaseway.ReasonShedFleet, leaseway.ReasonInvalid,
 	} {
 		w := serve(newMiddleware(&verdict{decision: leaseway.Decision{Reason: reason}}, nil), get("/"))
-		if got := w.Header().Get("Leaseway-Reason"); got != string(reason) || w.Header().Get("Link") != "" {
+		if got := w.Header().Get("Leaseway-Reason"); got != reason.String() || w.Header().Get("Link") != "" {
 			t.Errorf("%s: got %v", reason, w.Header())
 		}
 	}

@@ -68,7 +68,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 	if f.retryAfterSec > 0 {
 		h[fieldRetryAfter] = []string{strconv.FormatInt(f.retryAfterSec, 10)}
 	}
-	h[fieldReason] = []string{string(f.decision.Reason)}
+	h[fieldReason] = []string{f.decision.Reason.String()}
 	if m.config.docs != "" {
 		h.Add(fieldLink, "<"+m.config.docs+`>; rel="help"`)
 	}

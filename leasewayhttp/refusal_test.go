@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("RateLimit %q beside Retry-After %q", limit, c.retryAfter)
 			}
 			checkProblem(t, w, map[string]any{
-				"title": c.title, "detail": c.detail, "status": float64(c.status), "reason": string(c.decision.Reason),
+				"title": c.title, "detail": c.detail, "status": float64(c.status), "reason": c.decision.Reason.String(),
 			})
 		})
 	}

@@ -90,7 +90,7 @@ func (o *outcome) result() StepResult {
 	s := StepResult{
 		Line: o.step.Line, At: seconds(o.step.At),
 		Allowed: int64(bytes.Count(o.letters, []byte{allowed})),
-		Rule:    o.last.Rule, Reason: string(o.last.Reason), Class: o.last.Class.String(),
+		Rule:    o.last.Rule, Reason: o.last.Reason.String(), Class: o.last.Class.String(),
 		Limit: o.last.Limit, Remaining: o.last.Remaining,
 		RetryAfter: retryAfter(&o.last), Reset: wholeSeconds(o.last.Reset),
 	}
@@ -127,7 +127,7 @@ func (j *judgement) all() {
 	j.text("rule", x.Rule, j.step.Rule)
 	j.text("reason", x.Reason, j.step.Reason)
 	j.text("shadowDenied", x.ShadowDenied, j.last.ShadowDenied)
-	j.text("shadowShed", x.ShadowShed, string(j.last.ShadowShed))
+	j.text("shadowShed", x.ShadowShed, j.last.ShadowShed.String())
 	j.text("class", x.Class, j.step.Class)
 	j.number("limit", x.Limit, j.step.Limit)
 	j.number("remaining", x.Remaining, j.step.Remaining)

@@ -334,7 +334,12 @@ func (e entries) text(name string) *string {
 }
 
 func isReason(text string) bool {
-	switch leaseway.Reason(text) {
+	var r leaseway.Reason
+	if r.UnmarshalText([]byte(text)) != nil {
+		return false
+	}
+
+	switch r {
 	case leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonTooManyInFlight, leaseway.ReasonCostExceedsLimit,
 		leaseway.ReasonBlocked, leaseway.ReasonMissingKey, leaseway.ReasonUnavailable,
 		leaseway.ReasonShedWorker, leaseway.ReasonShedFleet:

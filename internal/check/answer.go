@@ -22,7 +22,7 @@ type Answer struct {
 	Class         string `doc:"How much the request matters; empty where one rule was asked." json:"class,omitempty"`
 }
 
-// Reason is a leaseway.Reason, described by its values.
+// Reason is the word of a leaseway.Reason, described by all there are.
 type Reason string
 
 // Schema lists the reasons in the OpenAPI document.
@@ -35,7 +35,7 @@ func (Reason) Schema(huma.Registry) *huma.Schema {
 
 	schema := &huma.Schema{Type: huma.TypeString}
 	for _, reason := range reasons {
-		schema.Enum = append(schema.Enum, string(reason))
+		schema.Enum = append(schema.Enum, reason.String())
 	}
 
 	return schema
@@ -51,7 +51,7 @@ func NewAnswer(d leaseway.Decision) Answer {
 		ResetSec:      whole(d.Reset, time.Second),
 		DelayMs:       whole(d.Delay, time.Millisecond),
 		Rule:          d.Rule,
-		Reason:        Reason(d.Reason),
+		Reason:        Reason(d.Reason.String()),
 		Class:         d.Class.String(),
 	}
 }

@@ -63,7 +63,7 @@ func TestShortDelaysArePassedOn(t *testing.T) {
 
 		switch {
 		case answer.Allowed && answer.DelayMs <= MaxDelay.Milliseconds():
-		case !answer.Allowed && answer.Reason == Reason(leaseway.ReasonDelayed) && answer.DelayMs == 0 && answer.RetryAfterSec == 1:
+		case !answer.Allowed && answer.Reason == Reason(leaseway.ReasonDelayed.String()) && answer.DelayMs == 0 && answer.RetryAfterSec == 1:
 			refused++
 		default:
 			t.Fatalf("got %+v", answer)

@@ -82,7 +82,7 @@ func (l *Lease) begin(now int64) {
 	l.id, l.granted, l.over = n.id, n.granted, n.until
 	l.until = n.until - margin(l.heard.terms())
 	l.balance.Store(n.granted)
-	l.low.set(min(l.demand.low(), n.granted))
+	l.refillBelow(min(l.demand.low(), n.granted))
 	l.denyTill.Store(0)
 
 	l.heard.end, l.heard.late = n.end, n.late

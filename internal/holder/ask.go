@@ -277,7 +277,7 @@ func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
 		low = min(low, 1) // it will do until the window ends
 	}
 
-	l.low.set(low)
+	l.refillBelow(low)
 	l.denyTill.Store(0)
 
 	if a.AskAgain <= 0 {

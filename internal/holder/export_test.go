@@ -18,7 +18,7 @@ func (l *Lease) Clone() *Lease {
 	c.quick.until.Store(l.quick.until.Load())
 	c.balance.Store(l.balance.Load())
 	c.tick.Store(l.tick.Load())
-	c.low.set(l.low.load())
+	c.low.Store(l.low.Load())
 	c.full.Store(l.full.Load())
 	c.epoch.Store(l.epoch.Load())
 	c.reserved.Store(l.reserved.Load())
@@ -47,7 +47,7 @@ type Writer interface {
 // Write tells w of l at now. What only tells callers when to ask, or what is left, is
 // left out: whoever explores asks at any time.
 func (l *Lease) Write(w Writer, now int64) {
-	w.Flag(l.quick.until.Load() != 0)
+	w.Flag(l.Armed())
 
 	l = l.Clone()
 	l.gather()
@@ -110,11 +110,5 @@ func (m *mark) write(w Writer, spent int64) {
 	}
 }
 
-// Squeeze returns what is kept of a number of tokens below which a lease is low.
-func Squeeze(n int64) int64 {
-	var w low
-
-	w.set(n)
-
-	return w.load()
-}
+// Armed reports whether the next tick may turn the quick way.
+func (l *Lease) Armed() bool { return l.quick.until.Load() != 0 }

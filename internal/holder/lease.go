@@ -48,7 +48,7 @@ type Lease struct {
 	balance atomic.Int64
 	tick    atomic.Int64  // the tick for which Turn last ran
 	full    atomic.Int64  // when everything would be whole again if all that is leased were spent; see Note
-	low     low           // a balance below it wants a refill
+	low     atomic.Int32  // a balance below it wants a refill; see refillBelow
 	epoch   atomic.Uint32 // raised when a lease ends: what was taken from it before cannot come back
 
 	quick    quick
@@ -213,7 +213,7 @@ func (l *Lease) end() (gone int64) {
 	spent := max(l.told, gone-l.reserved.Load())
 	l.past += spent
 	l.demand.spent -= spent
-	l.low.set(0)
+	l.refillBelow(0)
 	l.id, l.granted, l.struck, l.told = 0, 0, 0, 0
 	l.until, l.over = 0, 0
 	l.sent.late = true

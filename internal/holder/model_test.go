@@ -196,7 +196,7 @@ func (m *model) spend(p *process, local, n int64) error {
 
 // turn begins the tick of local, at times the quick way.
 func (m *model) turn(p *process, local int64) (tick int64) {
-	if m.c.pick("quick", 4) > 0 && p.lease.QuickTurn(local, p.lease.Tick(), &m.bucket) {
+	if p.lease.Armed() && m.c.pick("quick", 4) > 0 && p.lease.QuickTurn(local, p.lease.Tick(), &m.bucket) {
 		return local
 	}
 

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/leaseway/leaseway/internal/rate"
@@ -120,21 +119,4 @@ func span(b *rate.Bucket, n int64) int64 {
 	}
 
 	return (n*b.P + b.Q - 1) / b.Q
-}
-
-// low is a number of tokens in half the room, its last digits left out if it is large.
-type low struct{ squeezed atomic.Uint32 }
-
-const lowBits = 27
-
-func (w *low) set(n int64) {
-	n = max(0, n)
-	shift := max(0, bits.Len64(uint64(n))-lowBits)
-	w.squeezed.Store(uint32(shift)<<lowBits | uint32(n>>shift))
-}
-
-func (w *low) load() int64 {
-	s := w.squeezed.Load()
-
-	return int64(s&(1<<lowBits-1)) << (s >> lowBits)
 }

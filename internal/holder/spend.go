@@ -23,12 +23,13 @@ const (
 // Passed reports whether the request is admitted.
 func (v Verdict) Passed() bool { return v == Spent || v == SpentLow }
 
-// clockEvery is how many tokens are spent between two looks at the real clock.
-const clockEvery = 64
+// clockShift: 64 tokens are spent between two looks at the real clock.
+const clockShift = 6
 
 // Spend takes n tokens from the balance if it covers them, and returns what is
-// left. It takes no lock and reads no clock: tick is that of a coarse one.
-// look asks the caller to read the real one now and then.
+// then left. It takes no lock and reads no clock: tick is that of a coarse one.
+// look asks the caller to read the real one now and then. It is small enough to be
+// made part of its caller.
 func (l *Lease) Spend(tick, n int64) (left int64, v Verdict, look bool) {
 	if l.tick.Load() != tick {
 		return 0, Turned, false
@@ -37,16 +38,17 @@ func (l *Lease) Spend(tick, n int64) (left int64, v Verdict, look bool) {
 	for {
 		b := l.balance.Load()
 		if b < n {
-			return b, Dry, false
+			return 0, Dry, false
 		}
 
-		if l.balance.CompareAndSwap(b, b-n) {
+		left = b - n
+		if l.balance.CompareAndSwap(b, left) {
 			v = Spent
-			if b-n < l.low.load() {
+			if left < int64(l.low.Load()) {
 				v = SpentLow
 			}
 
-			return b - n, v, b/clockEvery != (b-n)/clockEvery
+			return left, v, (b^left)>>clockShift != 0
 		}
 	}
 }
@@ -169,4 +171,7 @@ func (l *Lease) Refund(now int64, p Payment) (ask bool) {
 }
 
 // Low reports whether the balance is so low that a refill should be on its way. Without the lock.
-func (l *Lease) Low() bool { return l.balance.Load() < l.low.load() }
+func (l *Lease) Low() bool { return l.balance.Load() < int64(l.low.Load()) }
+
+// refillBelow has a balance below n want a refill. Above 2^31 it wants one a little late.
+func (l *Lease) refillBelow(n int64) { l.low.Store(int32(max(0, min(math.MaxInt32, n)))) }

@@ -31,7 +31,7 @@ func (d decider) CheckRule(_ context.Context, q rpc.RuleQuestion) (rpc.Verdict, 
 	case errors.As(err, &field) && field.Kind == check.Unknown:
 		return rpc.Verdict{}, rpc.ErrUnknownRule
 	case field != nil:
-		return rpc.Verdict{Rule: q.Rule, Reason: string(leaseway.ReasonInvalid)}, nil //nolint:nilerr // the caller is told so
+		return rpc.Verdict{Rule: q.Rule, Reason: leaseway.ReasonInvalid.String()}, nil //nolint:nilerr // the caller is told so
 	default:
 		return rpc.Verdict{}, err
 	}
@@ -39,7 +39,7 @@ func (d decider) CheckRule(_ context.Context, q rpc.RuleQuestion) (rpc.Verdict, 
 
 func verdict(d leaseway.Decision) rpc.Verdict {
 	return rpc.Verdict{
-		Allowed: d.Allowed, Reason: string(d.Reason), Class: d.Class.String(), Rule: d.Rule, Limit: d.Limit, Remaining: d.Remaining,
+		Allowed: d.Allowed, Reason: d.Reason.String(), Class: d.Class.String(), Rule: d.Rule, Limit: d.Limit, Remaining: d.Remaining,
 		RetryAfter: d.RetryAfter, Reset: d.Reset, Delay: d.Delay,
 	}
 }

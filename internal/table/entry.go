@@ -73,6 +73,28 @@ func (e *Entry) setKey(key string) {
 	binary.LittleEndian.PutUint64(e.short[:], uint64(len(key)))
 }
 
+// has reports whether the entry's key is key. Short ones are compared word by
+// word, which overlap, without a call.
+func (e *Entry) has(key string) bool {
+	n := int(e.short[shortKey-1])
+	if n != len(key) {
+		return n == long && e.key() == key
+	}
+
+	b := unsafe.Slice(unsafe.StringData(key), n) //nolint:gosec // it is only read
+
+	switch {
+	case n >= 8:
+		return binary.LittleEndian.Uint64(b) == binary.LittleEndian.Uint64(e.short[:]) &&
+			binary.LittleEndian.Uint64(b[n-8:]) == binary.LittleEndian.Uint64(e.short[n-8:])
+	case n >= 4:
+		return binary.LittleEndian.Uint32(b) == binary.LittleEndian.Uint32(e.short[:]) &&
+			binary.LittleEndian.Uint32(b[n-4:]) == binary.LittleEndian.Uint32(e.short[n-4:])
+	default:
+		return string(e.short[:n]) == key
+	}
+}
+
 // key returns the entry's key.
 func (e *Entry) key() string {
 	if n := e.short[shortKey-1]; n < shortKey {

@@ -73,7 +73,7 @@ func (k *keys) find(key string) *Entry {
 			return nil
 		}
 
-		if s.hash.Load() == hash && e.key() == key {
+		if s.hash.Load() == hash && e.has(key) {
 			return e
 		}
 	}

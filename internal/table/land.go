@@ -124,7 +124,8 @@ func (e *Entry) landSpend(now int64, w *waiter) bool {
 		return false
 	}
 
-	e.spent(&w.out, now, left, Charge{entry: e, epoch: epoch, cost: w.n})
+	w.out.Charge = Charge{entry: e, epoch: epoch, cost: w.n}
+	e.spent(&w.out, now, left)
 	w.out.Origin, w.out.Remaining = FromStore, e.Remaining(now)
 	e.tell(w, given)
 

@@ -25,7 +25,8 @@ func (e *Entry) decideLocal(now, n int64, out *Outcome) {
 	epoch := e.Epoch()
 
 	if left, v, _ := e.Spend(tick, n); v.Passed() {
-		e.spent(out, now, left, Charge{entry: e, epoch: epoch, cost: n})
+		out.Charge = Charge{entry: e, epoch: epoch, cost: n}
+		e.spent(out, now, left)
 
 		return
 	}

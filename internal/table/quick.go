@@ -1,12 +1,19 @@
 package table
 
-import "github.com/leaseway/leaseway/internal/holder"
+import (
+	"github.com/leaseway/leaseway/internal/holder"
+	"github.com/leaseway/leaseway/rule"
+)
 
 // Quick decides a request for n tokens of key, at least 1, if that takes no
 // lock, no look at the real clock and no call: by a lease, or by a refusal that
 // still holds. It reports whether it did; out is blank before, and if it did not.
 func (r *Rule) Quick(key string, n int64, out *Outcome) bool {
-	e := r.known(key)
+	if !rule.IsCompact(key) {
+		return false
+	}
+
+	e := r.keys.find(key)
 	if e == nil {
 		return false
 	}
@@ -22,7 +29,8 @@ func (r *Rule) Quick(key string, n int64, out *Outcome) bool {
 	}
 
 	if verdict.Passed() {
-		e.spent(out, tick, left, Charge{entry: e, epoch: epoch, cost: n})
+		out.Charge = Charge{entry: e, epoch: epoch, cost: n}
+		e.spent(out, tick, left)
 
 		if look || verdict == holder.SpentLow {
 			t.afterSpend(e, verdict == holder.SpentLow, look)

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/leaseway/leaseway/internal/holder"
-	"github.com/leaseway/leaseway/rule"
 )
 
 // Take decides a request for n tokens of key, at least 1, under this rule alone.
@@ -17,24 +16,26 @@ func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
 	r.slow(ctx, key, n, out)
 }
 
-// known returns the entry of a key that is short enough to be kept as it is, nil for any other.
-func (r *Rule) known(key string) *Entry {
-	if !rule.IsCompact(key) {
-		return nil
-	}
-
-	return r.keys.find(key)
-}
-
-// spent fills in out for tokens that came from the lease.
-func (e *Entry) spent(out *Outcome, now, left int64, c Charge) {
+// spent fills in out for the tokens of its charge, which came from the lease.
+func (e *Entry) spent(out *Outcome, now, left int64) {
+	c := &out.Charge
 	if c.cost != 1 {
 		e.extra.Add(c.cost - 1)
 	}
 
-	e.admit(out, FromLease, standing{now, left + e.beyond(now), left})
-	c.end = e.countsUntil()
-	out.Charge = c
+	v, whole := e.limits.Load(), e.Whole()
+	full := whole - now
+
+	out.Kind, out.Origin = Allowed, FromLease
+	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
+	out.RetryAfter = 0
+	out.Reset = v.reset(full, left)
+
+	if v.drains {
+		out.Remaining, c.end = left+v.bucket.Free(full), math.MaxInt64
+	} else {
+		out.Remaining, c.end = left+e.Beyond(), whole
+	}
 }
 
 // countsUntil is CountsUntil of a lease's tokens, without the lock: to the end of the window, if there is one.
@@ -157,7 +158,8 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 
 	left, verdict, _ := e.Spend(tick, n)
 	if verdict.Passed() {
-		e.spent(out, now, left, Charge{entry: e, epoch: epoch, cost: n})
+		out.Charge = Charge{entry: e, epoch: epoch, cost: n}
+		e.spent(out, now, left)
 		out.Remaining = e.Remaining(now)
 
 		if verdict == holder.SpentLow && !e.asking.Load() && !e.Scarce(now) {
