@@ -100,6 +100,8 @@ func open(ctx context.Context, config Config) (*Store, error) {
 		LockHead:   " FOR UPDATE",
 		Bytes:      "BYTEA",
 		Rows:       1000,
+		Copy:       copyRows,
+		Latest:     "(SELECT DISTINCT ON (rule, stored_key) * FROM staged ORDER BY rule, stored_key, seq DESC) latest",
 		Notify:     "SELECT pg_notify('" + channel + "', '')",
 		Listen:     listener(target),
 		CodeOf:     codeOf,
@@ -116,6 +118,18 @@ func open(ctx context.Context, config Config) (*Store, error) {
 
 // Close ends the connections. Nothing else may be called then.
 func (s *Store) Close() error { return s.db.Close() }
+
+// copyRows sends rows by the COPY protocol.
+func copyRows(ctx context.Context, conn *sql.Conn, rows relational.Rows) error {
+	return conn.Raw(func(driver any) error {
+		own, ok := driver.(*stdlib.Conn)
+		if !ok {
+			return errors.New("the connection is not one of pgx")
+		}
+		_, err := own.Conn().CopyFrom(ctx, pgx.Identifier{rows.Table}, rows.Columns, pgx.CopyFromRows(rows.Values))
+		return err
+	})
+}
 
 // migrate takes a lock of the database, since coordinators start together.
 func migrate(ctx context.Context, db *sql.DB) error {

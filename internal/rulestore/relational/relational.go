@@ -31,12 +31,24 @@ type Dialect struct {
 	Bytes string
 	// Rows is how many rows one statement inserts best, of many: at most 1000.
 	Rows int
+	// Copy puts many rows into a table faster than statements can; nil for a database without a way of its own. The table then
+	// has no primary key, and seq numbers its rows: see Latest.
+	Copy func(ctx context.Context, conn *sql.Conn, rows Rows) error
+	// Latest selects the last row of each key of the staged ones, where Copy is used.
+	Latest string
 	// Notify is a statement that announces a change when the transaction commits; empty for none.
 	Notify string
 	// Listen calls wake for every notice, until ctx ends; nil for a database without any. It need not be reliable.
 	Listen func(ctx context.Context, wake func())
 	// CodeOf says what an error of the driver means; 0 for whatever is not known.
 	CodeOf func(err error) rulestore.Code
+}
+
+// Rows are values on their way into the columns of a table.
+type Rows struct {
+	Table   string
+	Columns []string
+	Values  [][]any
 }
 
 // Config is how a store behaves.

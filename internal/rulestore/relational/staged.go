@@ -18,9 +18,10 @@ import (
 type staged struct {
 	*session
 
-	batch map[string]rulestore.OverrideChange // by rule and stored key: the last one of a key wins
-	total int
-	table bool // that there is a temporary table
+	batch   map[string]rulestore.OverrideChange // by rule and stored key: the last one of a key wins
+	total   int
+	table   bool // that there is a temporary table
+	deletes bool // and that some of its rows delete
 }
 
 const batchSize = rulestore.MaxDifferences
@@ -78,22 +79,43 @@ func (s *staged) spill(ctx context.Context) error {
 	if !s.table {
 		// Gone with the connection, which is why that is not used again.
 		s.table, s.spoiled = true, true
+		unique := "PRIMARY KEY (rule, stored_key)"
+		if s.store.dialect.Copy != nil {
+			unique = "seq BIGSERIAL"
+		}
 		if _, err := s.exec(ctx, "CREATE TEMPORARY TABLE staged (rule TEXT NOT NULL, stored_key "+s.store.dialect.Bytes+" NOT NULL, "+
 			"hint TEXT NOT NULL, tokens BIGINT NOT NULL, burst BIGINT NOT NULL, lease_us BIGINT NOT NULL, expires_us BIGINT NOT NULL, "+
-			"note TEXT NOT NULL, deleted BIGINT NOT NULL, PRIMARY KEY (rule, stored_key))"); err != nil {
+			"note TEXT NOT NULL, deleted BIGINT NOT NULL, "+unique+")"); err != nil {
 			return err
 		}
+	}
+	if s.store.dialect.Copy != nil {
+		return s.copy(ctx)
 	}
 	rows := make([]any, 0, stagedColumns*len(s.batch))
 	for _, change := range s.batch {
 		deleted := 0
 		if change.Delete {
-			deleted = 1
+			deleted, s.deletes = 1, true
 		}
 		rows = append(append(rows, values(&change.Override)...), deleted)
 	}
 	clear(s.batch)
 	return s.within(ctx, func() error { return s.begin(ctx, "BEGIN") }, func() error { return s.insert(ctx, rows) })
+}
+
+// copy is spill for a database that has a way of its own.
+func (s *staged) copy(ctx context.Context) error {
+	rows := Rows{Table: "staged", Columns: strings.Split(overrideColumns+", deleted", ", "), Values: make([][]any, 0, len(s.batch))}
+	for _, change := range s.batch {
+		deleted := int64(0)
+		if change.Delete {
+			deleted, s.deletes = 1, true
+		}
+		rows.Values = append(rows.Values, append(values(&change.Override), deleted))
+	}
+	clear(s.batch)
+	return s.store.explain(ctx, s.store.dialect.Copy(ctx, s.conn, rows))
 }
 
 // insert inserts the values of any number of rows, as many at a time as the database takes best.
@@ -162,13 +184,20 @@ func (s *staged) apply(ctx context.Context, version uint64) (n int64, difference
 	if !s.table {
 		return s.applyFew(ctx, version)
 	}
-	deleted, err := s.exec(ctx,
-		"DELETE FROM overrides WHERE (rule, stored_key) IN (SELECT rule, stored_key FROM staged WHERE deleted = 1)")
-	if err != nil {
-		return 0, nil, err
+	from := "staged"
+	if s.store.dialect.Copy != nil {
+		from = s.store.dialect.Latest
+	}
+	var deleted int64
+	if s.deletes {
+		deleted, err = s.exec(ctx,
+			"DELETE FROM overrides WHERE (rule, stored_key) IN (SELECT rule, stored_key FROM "+from+" WHERE deleted = 1)")
+		if err != nil {
+			return 0, nil, err
+		}
 	}
 	written, err := s.exec(ctx, "INSERT INTO overrides ("+overrideColumns+", version) SELECT "+overrideColumns+
-		", CAST($1 AS BIGINT) FROM staged WHERE deleted = 0"+onOverride+", version = excluded.version", version)
+		", CAST($1 AS BIGINT) FROM "+from+" WHERE deleted = 0"+onOverride+", version = excluded.version", version)
 	return deleted + written, nil, err
 }
 
