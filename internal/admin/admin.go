@@ -87,12 +87,13 @@ func New(config Config) (*Door, error) {
 
 	return &Door{
 		config: config, log: config.Logger, strikes: newStrikes(),
-		view: &view{store: config.Store, latest: config.Latest},
+		view: &view{store: config.Store, latest: config.Latest, turn: make(chan struct{}, 1)},
 	}, nil
 }
 
-// Register adds the door's routes to api, below /admin and /v1/limits.
+// Register adds the door's routes for people to api, all below /admin.
 func (d *Door) Register(api huma.API) {
+	secure(api)
 	d.registerRules(api)
 	d.registerHistory(api)
 	d.registerDocument(api)
@@ -103,4 +104,10 @@ func (d *Door) Register(api huma.API) {
 	d.registerTokens(api)
 	d.registerFleet(api)
 	d.registerBudgets(api)
+}
+
+// RegisterLimits adds /v1/limits to api, which services ask, too: it belongs beside the door where they ask for decisions.
+func (d *Door) RegisterLimits(api huma.API) {
+	secure(api)
+	d.registerLimits(api)
 }

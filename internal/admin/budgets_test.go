@@ -109,6 +109,9 @@ func TestABudgetIsResetAndRefunded(t *testing.T) {
 		r.send(http.MethodPost, "/admin/rules/pair/"+act, body).want(http.StatusUnprocessableEntity, "body.key")
 	}
 
+	r.send(http.MethodPut, "/admin/rules/flight", `{"limit": 5, "algorithm": "concurrency", "keyBy": "user"}`).want(http.StatusOK)
+	r.send(http.MethodPost, "/admin/rules/flight/reset", `{"key": "a"}`).want(http.StatusUnprocessableEntity, "in flight")
+
 	for _, body := range []string{`{"key": "a"}`, `{"key": "a", "tokens": 0}`, `{"key": "a", "tokens": -1}`, `{"key": "a", "tokens": 9007199254740993}`} {
 		r.send(http.MethodPost, "/admin/rules/user/refund", body).want(http.StatusUnprocessableEntity)
 	}

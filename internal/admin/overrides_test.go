@@ -2,8 +2,8 @@ package admin
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -260,9 +260,8 @@ func TestAnImportTellsHowFarItIs(t *testing.T) {
 func TestAnImportThatBreaksOffChangesNothing(t *testing.T) {
 	r := withRules(newRig(t))
 	reader, writer := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
 
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.server.URL+"/admin/overrides/import", reader)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+"/admin/overrides/import", reader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,9 +284,8 @@ func TestAnImportThatBreaksOffChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cancel()
+	writer.CloseWithError(errors.New("broken off"))
 	<-done
-	writer.Close()
 	r.send(http.MethodGet, "/admin/rules/user/overrides", "").want(http.StatusOK, `"overrides":[]`)
 }
 

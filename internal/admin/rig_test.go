@@ -214,6 +214,7 @@ func (r *rig) over(store rulestore.Store, change ...func(*Config)) {
 	mux := http.NewServeMux()
 	r.api = rest.New(mux, "v0.0.0")
 	door.Register(r.api)
+	door.RegisterLimits(r.api)
 	r.server = httptest.NewServer(mux)
 	server, fleet := r.server, r.fleet
 	r.t.Cleanup(func() {

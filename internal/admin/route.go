@@ -64,6 +64,18 @@ func register[I, O any](d *Door, api huma.API, r route, handler func(context.Con
 	}
 }
 
+// secure tells the API that there are tokens.
+func secure(api huma.API) {
+	components := api.OpenAPI().Components
+	if components.SecuritySchemes == nil {
+		components.SecuritySchemes = map[string]*huma.SecurityScheme{}
+	}
+
+	components.SecuritySchemes["token"] = &huma.SecurityScheme{
+		Type: "http", Scheme: "bearer", Description: "A token that leaseway token create, or POST /admin/tokens, made.",
+	}
+}
+
 // describe says what the route does, and who may call it.
 func (r *route) describe() string {
 	who := "Role: " + r.need.role.String()

@@ -2,8 +2,8 @@ package admin
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/leaseway/leaseway/internal/rulestore"
 )
@@ -16,9 +16,12 @@ type view struct {
 	latest func() *rulestore.State
 
 	least atomic.Uint64 // the version of the last change that was made here
-	mu    sync.Mutex    // held to load: who comes meanwhile wants the same
+	turn  chan struct{} // held to load: who comes meanwhile wants the same
 	own   atomic.Pointer[rulestore.State]
 }
+
+// loadWithin bounds how long somebody waits for a store that does not answer.
+const loadWithin = 10 * time.Second
 
 // state is the present one. It is shared, and never changed.
 func (v *view) state(ctx context.Context) (*rulestore.State, error) {
@@ -26,8 +29,15 @@ func (v *view) state(ctx context.Context) (*rulestore.State, error) {
 		return s, nil
 	}
 
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, loadWithin)
+	defer cancel()
+
+	select {
+	case v.turn <- struct{}{}:
+		defer func() { <-v.turn }()
+	case <-ctx.Done():
+		return nil, explain(ctx.Err(), false)
+	}
 
 	if s := v.ready(); s != nil { // somebody else was here
 		return s, nil

@@ -32,7 +32,7 @@ type admitter interface{ Allows(token string) bool }
 //
 //	/healthz, /readyz, /openapi.json    to everyone: an orchestrator has no token, and nothing in them is secret
 //	/v1/…, /metrics                     to callers with a token, when there are tokens: metrics name the rules and their traffic
-//	/admin/…, /v1/limits                to whom the admin door says
+//	/admin/…, /v1/limits                to whom the admin door says: services and holders may ask for limits
 //	/debug/pprof/                       to this machine, and only where the admin door has a listener of its own
 //
 // With a listener of its own the admin door takes /metrics along.
@@ -58,13 +58,17 @@ func (r *routes) handler(adminApart bool) http.Handler {
 	mux := r.base(api)
 	mux.Handle("/v1/", guard(r.tokens, api))
 
+	if r.admin != nil {
+		r.admin.RegisterLimits(described)
+		mux.Handle("/v1/limits", asProblems(api))
+	}
+
 	if !adminApart {
 		r.addMetrics(mux)
 
 		if r.admin != nil {
 			r.admin.Register(described)
 			mux.Handle("/admin/", asProblems(api))
-			mux.Handle("/v1/limits", asProblems(api))
 		}
 	}
 
@@ -74,7 +78,9 @@ func (r *routes) handler(adminApart bool) http.Handler {
 // adminHandler is for the listener of people, where they have one.
 func (r *routes) adminHandler() http.Handler {
 	api := http.NewServeMux()
-	r.admin.Register(rest.New(api, Version()))
+	described := rest.New(api, Version())
+	r.admin.Register(described)
+	r.admin.RegisterLimits(described)
 
 	mux := r.base(api)
 	r.addMetrics(mux)
