@@ -53,6 +53,7 @@ func asNumber(text string) float64 {
 
 func judgePersistence(v *redis.Survey) []Finding {
 	r := report{check: checkPersistence}
+	without := 0
 
 	for _, n := range masters(v) {
 		switch snapshots, known := n.Settings["save"]; {
@@ -61,13 +62,21 @@ func judgePersistence(v *redis.Survey) []Finding {
 				"make room on its disk and check its log; CONFIG SET stop-writes-on-bgsave-error no has it write meanwhile")
 		case n.Info["aof_enabled"] == "1" && n.Info["aof_last_write_status"] == "err":
 			r.add(Bad, n.Address, "it cannot write its append-only file", "make room on its disk and check its log")
-		case n.Info["aof_enabled"] == "0" && known && snapshots == "":
-			r.add(Warn, n.Address, "nothing is on its disk: if it restarts before a replica has taken over, its data is lost, and the "+
-				"budgets in it begin as used up", "CONFIG SET appendonly yes, and the same in its configuration file")
+		case n.Info["aof_enabled"] == "0" && snapshots != "":
+			r.add(Warn, n.Address, "only snapshots are on its disk: if it starts from one it has old counts, looks whole, and gives the "+
+				"tokens since then again",
+				"CONFIG SET appendonly yes, or CONFIG SET save '' to start empty, and the same in its configuration file")
+		case n.Info["aof_enabled"] == "0" && known:
+			without++
 		}
 	}
 
-	return r.or("what a master counted is on its disk as well")
+	if without > 0 {
+		return r.or("nothing is on the disk of %s: one that starts again before its replica has taken over starts empty, with all "+
+			"budgets used up", several(without, "master"))
+	}
+
+	return r.or("an append-only file at each master")
 }
 
 func judgeData(v *redis.Survey) []Finding {

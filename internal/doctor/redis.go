@@ -163,6 +163,13 @@ func judgeCluster(v *redis.Survey) []Finding {
 		r.add(Bad, "", fmt.Sprintf("%d of %d slots are served", covered, slotsOfAll), "give the rest to nodes: redis-cli --cluster fix")
 	}
 
+	for _, n := range masters(v) {
+		if n.Settings["cluster-require-full-coverage"] == "yes" {
+			r.add(Warn, n.Address, "when one master dies, all keys have an outage until its replica has taken over",
+				"CONFIG SET cluster-require-full-coverage no on every node: then only its own keys have")
+		}
+	}
+
 	return r.or("all slots are served, by %s nodes", v.Cluster["cluster_size"])
 }
 

@@ -203,7 +203,11 @@ func TestFaultsOfAServer(t *testing.T) {
 			t.Helper()
 			command(t, s, "CONFIG", "SET", "min-replicas-to-write", "1")
 		}, Bad, checkReplicas, "min-replicas-to-write is 1"},
-		"nothing is on its disk": {func(*testing.T, *redistest.Server) {}, Warn, checkPersistence, "nothing is on its disk"},
+		"nothing is on its disk": {func(*testing.T, *redistest.Server) {}, OK, checkPersistence, "nothing is on the disk of 1 master"},
+		"snapshots are on its disk": {func(t *testing.T, s *redistest.Server) {
+			t.Helper()
+			command(t, s, "CONFIG", "SET", "save", "3600 1")
+		}, Warn, checkPersistence, "only snapshots"},
 		"its snapshots fail": {func(t *testing.T, s *redistest.Server) {
 			t.Helper()
 			command(t, s, "CONFIG", "SET", "save", "3600 1")
@@ -281,7 +285,17 @@ func TestClusterIsIncomplete(t *testing.T) {
 
 		return strings.Contains(fmt.Sprint(findings), "3 masters and 3 replicas, a cluster")
 	})
-	expect(t, findings, Finding{State: OK, Check: checkCluster, Says: "all slots are served, by 3 nodes"})
+	expect(t, findings, Finding{State: Warn, Check: checkCluster, Says: "when one master dies, all keys have an outage"})
+
+	for _, s := range append(slices.Clone(cluster.Masters), cluster.Replicas...) {
+		command(t, s, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+
+	expect(t, look(t, config), Finding{State: OK, Check: checkCluster, Says: "all slots are served, by 3 nodes"})
+
+	for _, s := range append(slices.Clone(cluster.Masters), cluster.Replicas...) {
+		command(t, s, "CONFIG", "SET", "cluster-require-full-coverage", "yes")
+	}
 	expect(t, findings, Finding{State: OK, Check: checkReplicas, Says: "1 at each master"})
 
 	cluster.Masters[1].Kill()

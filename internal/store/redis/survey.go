@@ -130,7 +130,8 @@ func lookAt(ctx context.Context, node rueidis.Client) (n Node) {
 
 	n.Info = fields(text)
 
-	settings := []string{"maxmemory-policy", "min-replicas-to-write", "appendonly", "save", "stop-writes-on-bgsave-error"}
+	settings := []string{"maxmemory-policy", "min-replicas-to-write", "appendonly", "save", "stop-writes-on-bgsave-error",
+		"cluster-require-full-coverage"}
 	if list, err := node.Do(ctx, node.B().ConfigGet().Parameter(settings...).Build()).AsStrMap(); err == nil {
 		n.Settings = list
 	}
