@@ -1,19 +1,12 @@
 package holder
 
-import (
-	"math"
-
-	"github.com/leaseway/leaseway/internal/ledger"
-	"github.com/leaseway/leaseway/internal/rate"
-)
+import "github.com/leaseway/leaseway/internal/ledger"
 
 // See margin; µs, and a part of the window.
 const (
 	edgeMargin  = 5_000
 	edgePart    = 10
 	exactMargin = 500 // for those who read the real clock
-
-	idlePart = 1.0 // times what is to be spent: what is above it others may need
 )
 
 // Need says why a lease asks.
@@ -109,43 +102,6 @@ func (l *Lease) named() uint64 {
 	}
 
 	return l.id
-}
-
-// want updates the demand and returns the balance to ask for.
-func (l *Lease) want(now, spent int64, need Need) int64 {
-	asked := max(0, spent-l.demand.spent) + l.refused.Swap(0)
-	l.demand.spent = spent
-
-	for _, n := range need.Takes {
-		asked += n
-		l.demand.cost = n
-	}
-
-	var needs int64
-	for _, n := range need.Needs {
-		needs += n
-		l.demand.cost = n
-	}
-
-	l.demand.cost = max(1, l.demand.cost)
-	l.demand.update(now, asked, need.TTL)
-
-	if need.Return {
-		return 0
-	}
-
-	holders := max(need.Holders, l.heard.holders)
-	if t := l.heard.terms(); l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
-		want := l.demand.want
-		if t.Algorithm.Windowed() && now < l.heard.end {
-			rest := l.demand.rate * float64(l.heard.end-now)
-			want = min(want, int64(rest+math.Sqrt(rest*float64(l.demand.cost)))+l.demand.cost) // what is not spent in its window is lost
-		}
-
-		return needs + want
-	}
-
-	return needs
 }
 
 // strike takes n tokens off the balance to give them back.
@@ -268,73 +224,9 @@ func (l *Lease) settleDebt(now int64, a *ledger.Answer) {
 	l.acked, l.credit = a.Debt, false
 }
 
-// scarce notes until when asking again is useless.
-func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
-	balance := l.balance.Load()
-	low := min(l.demand.low(), max(1, balance/lowPart), a.Granted)
-
-	if a.Terms.Algorithm.Windowed() && balance >= int64(l.demand.rate*float64(a.Window.Left)) {
-		low = min(low, 1) // it will do until the window ends
-	}
-
-	l.refillBelow(low)
-	l.denyTill.Store(0)
-
-	if a.AskAgain <= 0 {
-		return
-	}
-
-	over := int64(0)
-	if a.Holders < 2 {
-		over = l.heard.avail(l.heard.at) // alone, what is left is left
-	}
-
-	l.denyOver.Store(over)
-	l.denyOnly.Store(0)
-
-	if a.Terms.Algorithm == rate.SlidingLog {
-		l.denyOnly.Store(a.Window.Refused) // when another cost can pass, only the log knows
-	}
-
-	till := sentAt + a.AskAgain
-	l.denyAsk.Store(till)
-
-	if a.Terms.Algorithm == rate.FixedWindow {
-		till = max(till, l.heard.end) // what others give back comes earlier, if it comes
-	}
-
-	l.denyTill.Store(till)
-}
-
 // Lost gives up waiting for the answer to the ask on its way. The next ask names
 // the lease as it was known before.
 func (l *Lease) Lost() { l.sent.seq = 0 }
 
 // Asked returns when the ask on its way was sent, and whether there is one.
 func (l *Lease) Asked() (at int64, ok bool) { return l.sent.at, l.sent.seq != 0 }
-
-// Refresh returns when the lease should be renewed, or what is idle of it
-// returned: at 0.6 of its TTL. 0 without a lease.
-func (l *Lease) Refresh() int64 {
-	if l.until == 0 {
-		return 0
-	}
-
-	ttl := l.heard.terms().TTL
-	if l.heard.terms().Algorithm.Windowed() {
-		short := l.until - l.sent.at
-		if short < ttl/2 && float64(l.balance.Load()) <= idlePart*l.demand.rate*float64(short) {
-			return l.over // it ends with its window, and will be spent until then
-		}
-
-		ttl = min(ttl, short)
-	}
-
-	return l.until - int64((1-refreshPart)*float64(ttl))
-}
-
-// Suffices reports whether at now the lease will do for a while, so that there is
-// nothing to ask: it is not low, it need not be renewed, and nothing is owed.
-func (l *Lease) Suffices(now int64) bool {
-	return l.id != 0 && !l.Low() && !l.Owes() && now < l.Refresh()
-}

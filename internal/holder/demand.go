@@ -20,6 +20,9 @@ const (
 	perHolder    = 4    // nor one below this for each live holder,
 	largeBurst   = 100  // unless it is at least this large
 	roundTrip    = 4000 // µs that a refill may take
+
+	slidingLowPart = 8   // of what a lease has of a sliding window, instead of lowPart
+	idlePart       = 1.0 // times what is to be spent: what is above it others may need
 )
 
 // demand is a moving average of what a key's requests asked for.
@@ -68,7 +71,51 @@ func (d *demand) holds(b rate.Bucket, n, ttl int64) bool {
 	return b.Burst >= largeBurst || b.Burst >= perHolder*n && fast
 }
 
+// rest is what a window that ends in left µs will still need, and as much more as
+// chance may bring, since an ask for the last few tokens costs as much as any other.
+func (d *demand) rest(left int64) int64 {
+	rest := d.rate * float64(left)
+
+	return int64(rest+math.Sqrt(rest*float64(d.cost))) + d.cost
+}
+
 // low is the balance at which a refill goes out.
 func (d *demand) low() int64 {
 	return max(d.want/lowPart, int64(d.rate*roundTrip))
+}
+
+// want updates the demand and returns the balance to ask for.
+func (l *Lease) want(now, spent int64, need Need) int64 {
+	asked := max(0, spent-l.demand.spent) + l.refused.Swap(0)
+	l.demand.spent = spent
+
+	for _, n := range need.Takes {
+		asked += n
+		l.demand.cost = n
+	}
+
+	var needs int64
+	for _, n := range need.Needs {
+		needs += n
+		l.demand.cost = n
+	}
+
+	l.demand.cost = max(1, l.demand.cost)
+	l.demand.update(now, asked, need.TTL)
+
+	if need.Return {
+		return 0
+	}
+
+	holders := max(need.Holders, l.heard.holders)
+	if t := l.heard.terms(); l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
+		want := l.demand.want
+		if t.Algorithm.Windowed() && now < l.heard.end {
+			want = min(want, l.demand.rest(l.heard.end-now)) // what is not spent in its window is lost
+		}
+
+		return needs + want
+	}
+
+	return needs
 }

@@ -147,15 +147,6 @@ type Window struct {
 	Wait    int64 // µs until it can pass, -1 for never
 }
 
-// The scarcity bounds, in µs and per holder: see askAgain.
-const (
-	scarceFloor     = 100_000
-	scarceCeiling   = 1_000_000
-	scarcePerHolder = 10
-	slidingFloor    = 10_000
-	slidingParts    = 30 // of a window
-)
-
 // answer fills in a with what lease i has now.
 func (s *State) answer(i int, taken uint64, a Answer) Answer {
 	l := s.Leases[i]
@@ -194,91 +185,4 @@ func (s *State) window() Window {
 	}
 
 	return Window{Left: s.Terms.span(s.Now).End - s.Now, Used: s.Window.Used, Prev: s.Window.Prev}
-}
-
-// askAgain says when holder i, that got less than it wanted, should come again.
-// A lone one comes when the next token does. Of several, one that has its fair
-// part just goes on. The others take turns once less than a quarter of the
-// capacity is there, because tokens collect meanwhile, and none is lost. In a
-// window nothing collects: there they ask until nothing is left, and then for
-// what others give back.
-func (s *State) askAgain(i int, others int64) int64 {
-	b := s.Terms.Bucket
-	avail := s.Avail()
-	next := s.Wait(min(b.Burst, avail+1))
-	holders := int64(len(s.Leases))
-
-	if holders < 2 && others == 0 {
-		return next
-	}
-
-	if s.Terms.Algorithm.Leases() && s.Leases[i].left() >= s.fair() {
-		return 0
-	}
-
-	enough := b.Burst / 4 // for nobody to wait
-
-	switch s.Terms.Algorithm {
-	case rate.FixedWindow:
-		enough = 1
-	case rate.SlidingWindow:
-		enough = max(1, holders/2)
-	case rate.TokenBucket, rate.LeakyBucket, rate.SlidingLog, rate.Concurrency:
-	}
-
-	switch fixed := s.Terms.Algorithm == rate.FixedWindow; {
-	case avail > 0 && avail >= enough:
-		return 0
-	case avail > 0:
-		return s.turn(i) // no slow limit may keep what is there from being asked for
-	case fixed && others > 0:
-		return min(next, s.collect())
-	case fixed:
-		return next // nothing comes before the next window, and all of it then
-	default:
-		return max(next, s.turn(i))
-	}
-}
-
-// collect is for how long several holders wait until tokens have collected, µs:
-// ten for each, and no more than a quarter of the burst. What waits when a
-// sliding window ends is not asked for again in the next, so there it is less, and
-// still less towards the end.
-func (s *State) collect() int64 {
-	b := s.Terms.Bucket
-	long := max(scarceFloor, min(b.Add(rate.Time{}, 1).Micros, scarceCeiling)*scarcePerHolder*int64(len(s.Leases)))
-	long = min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling)
-
-	if s.Terms.Algorithm == rate.SlidingWindow {
-		left := s.Terms.span(s.Now).End - s.Now
-		long = min(long, max(slidingFloor, min(s.Terms.Length/slidingParts, left/4)))
-	}
-
-	return long
-}
-
-// turn gives holder i its turn, about collect µs from now: the holders that wait
-// come one after the other at even distances, so that each finds the same. It
-// comes a little earlier if that closes a gap.
-func (s *State) turn(i int) int64 {
-	var last int64
-
-	collect := s.collect()
-
-	for j := range s.Leases {
-		if j != i {
-			last = max(last, s.Leases[j].Due)
-		}
-	}
-
-	wait := collect
-
-	if last > s.Now {
-		gap := collect / int64(len(s.Leases))
-		wait = max(collect-min(gap, collect/4), min(last+gap-s.Now, 2*collect))
-	}
-
-	s.Leases[i].Due = s.Now + wait
-
-	return wait
 }

@@ -26,7 +26,6 @@ type Miss struct {
 	Bar   string  `json:"bar"` // overshoot, admitted, asks or fair
 	Got   float64 `json:"got"`
 	Limit float64 `json:"limit"`
-	Known bool    `json:"known,omitempty"` // it is on the list of what is still to be mended
 }
 
 // The bars.
@@ -54,7 +53,7 @@ func (m Miss) String() string {
 // misses returns what of the bars a result does not reach.
 func (b *bars) misses(r *Result) (misses []Miss) {
 	miss := func(bar string, got, limit float64) {
-		misses = append(misses, Miss{Bar: bar, Got: got, Limit: limit, Known: known(r, bar)})
+		misses = append(misses, Miss{Bar: bar, Got: got, Limit: limit})
 	}
 
 	if r.Overshoot > r.Allowed {

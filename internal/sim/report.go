@@ -52,12 +52,7 @@ func (r *Report) Text(w io.Writer) error {
 
 	for _, one := range r.Results {
 		for _, m := range one.Misses {
-			suffix := ""
-			if m.Known {
-				suffix = " (known)"
-			}
-
-			fmt.Fprintf(w, "MISS %s, %s: %v%s\n", one.Load, one.Algorithm, m, suffix)
+			fmt.Fprintf(w, "MISS %s, %s: %v\n", one.Load, one.Algorithm, m)
 		}
 	}
 

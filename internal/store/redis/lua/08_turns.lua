@@ -42,10 +42,24 @@ local function ofTurn(s, l, available)
   return max(1, min(floor((available + part - 1) / part), floor(5 * collect(s) * t.q / (4 * n * t.p))))
 end
 
+-- gap is how long before the turn of holder l the one before it is, µs.
+local function gap(s, l)
+  local all, holders = collect(s), #s.leases
+  if s.terms.algorithm ~= SlidingWindow then return floor(all / holders) end
+  local granted = 0
+  for _, o in ipairs(s.leases) do granted = granted + o.granted end
+  if l.granted > 0 and waiting(s, l) <= 1 + floor(holders / 4) then
+    local parts = floor((granted + l.granted - 1) / l.granted)
+    if parts <= floor(holders / 2) then return floor(all / parts) end
+  end
+  return max(floor(all / holders), min(floor(all / 2), bucketAdd(s.terms, at(0), 2)[1]))
+end
+
+-- ofSliding is share in a sliding window.
 local function ofSliding(s, l, available)
-  local part = floor(3 * available / (2 * #s.leases + 2))
-  if part == 0 or waiting(s, l) > 1 then return max(part, ofTurn(s, l, available)) end
-  return part
+  local t = s.terms
+  local comes = floor(5 * gap(s, l) * t.q / (4 * t.p))
+  return max(floor(2 * available / (#s.leases + 1)), min(available, max(1, comes)))
 end
 
 -- share is how much of available holder l may lease.
@@ -68,18 +82,17 @@ local function share(s, l, available)
   return min(fair(s) - left(l), ofTurn(s, l, available), most)
 end
 
--- turn gives holder l its turn, about collect µs from now: those that wait come
--- one after the other at even distances, so that each finds the same.
+-- turn gives holder l its turn: those that wait come one after the other at
+-- even distances, so that each finds the same.
 local function turn(s, l)
-  local last = 0
-  local whole = collect(s)
+  local last = s.now
   for _, o in ipairs(s.leases) do
     if o ~= l then last = max(last, o.due) end
   end
-  local pause = whole
-  if last > s.now then
-    local gap = floor(whole / #s.leases)
-    pause = max(whole - min(gap, floor(whole / 4)), min(last + gap - s.now, 2 * whole))
+  local whole, step = collect(s), gap(s, l)
+  local pause = min(last + step - s.now, 2 * whole)
+  if s.terms.algorithm ~= SlidingWindow then
+    if last > s.now then pause = max(whole - min(step, floor(whole / 4)), pause) else pause = whole end
   end
   l.due = s.now + pause
   return pause

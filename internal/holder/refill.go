@@ -1,0 +1,77 @@
+package holder
+
+import (
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// What follows is when a lease asks: when it is low, when asking is useless, and
+// when it must be renewed.
+
+// scarce notes until when asking again is useless.
+func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
+	balance := l.balance.Load()
+	low := min(l.demand.low(), max(1, balance/lowPart), a.Granted)
+
+	if a.Terms.Algorithm == rate.SlidingWindow {
+		low = min(low, max(1, balance/slidingLowPart, int64(l.demand.rate*roundTrip))) // what is here others lack
+	}
+
+	if a.Terms.Algorithm.Windowed() && balance >= int64(l.demand.rate*float64(a.Window.Left)) {
+		low = min(low, 1) // it will do until the window ends
+	}
+
+	l.refillBelow(low)
+	l.denyTill.Store(0)
+
+	if a.AskAgain <= 0 {
+		return
+	}
+
+	over := int64(0)
+	if a.Holders < 2 {
+		over = l.heard.avail(l.heard.at) // alone, what is left is left
+	}
+
+	l.denyOver.Store(over)
+	l.denyOnly.Store(0)
+
+	if a.Terms.Algorithm == rate.SlidingLog {
+		l.denyOnly.Store(a.Window.Refused) // when another cost can pass, only the log knows
+	}
+
+	till := sentAt + a.AskAgain
+	l.denyAsk.Store(till)
+
+	if a.Terms.Algorithm == rate.FixedWindow {
+		till = max(till, l.heard.end) // what others give back comes earlier, if it comes
+	}
+
+	l.denyTill.Store(till)
+}
+
+// Refresh returns when the lease should be renewed, or what is idle of it
+// returned: at 0.6 of its TTL. 0 without a lease.
+func (l *Lease) Refresh() int64 {
+	if l.until == 0 {
+		return 0
+	}
+
+	ttl := l.heard.terms().TTL
+	if l.heard.terms().Algorithm.Windowed() {
+		short := l.until - l.sent.at
+		if short < ttl/2 && float64(l.balance.Load()) <= idlePart*l.demand.rate*float64(short) {
+			return l.over // it ends with its window, and will be spent until then
+		}
+
+		ttl = min(ttl, short)
+	}
+
+	return l.until - int64((1-refreshPart)*float64(ttl))
+}
+
+// Suffices reports whether at now the lease will do for a while, so that there is
+// nothing to ask: it is not low, it need not be renewed, and nothing is owed.
+func (l *Lease) Suffices(now int64) bool {
+	return l.id != 0 && !l.Low() && !l.Owes() && now < l.Refresh()
+}
