@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaseway/leaseway/internal/admin"
+	"github.com/leaseway/leaseway/internal/rulestore"
+	"github.com/leaseway/leaseway/internal/server"
 )
 
 // tokenList is the tokens without their secrets.
@@ -44,6 +48,7 @@ func newTokenCreate() *cobra.Command {
 		name, role string
 		prefixes   []string
 		lasts      time.Duration
+		store      server.Config
 	)
 
 	cmd := &cobra.Command{
@@ -53,8 +58,17 @@ func newTokenCreate() *cobra.Command {
 			"Roles: viewer reads; operator changes rules, overrides and switches; admin settings and tokens, too; holder is for API\n" +
 			"servers that lease, and for callers of the check API.",
 		Example: "  leaseway token create --name ada --role admin > ~/.leaseway-token\n" +
+			"  leaseway token create --name ada --role admin --rule-store postgres://leaseway@db/leaseway\n" +
 			"  leaseway token create --name team-search --role operator --rules search-",
-		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
+	}
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if store.RuleStore != "" || store.DataDir != "" {
+			return run(func(cmd *cobra.Command, _ []string) error {
+				return drawInStore(cmd, &store, &admin.Token{Name: name, Role: role, Rules: prefixes}, w.reason)
+			})(cmd, args)
+		}
+
+		return w.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
 			body := map[string]any{"name": name, "role": role}
 			if len(prefixes) > 0 {
 				body["rules"] = prefixes
@@ -76,13 +90,15 @@ func newTokenCreate() *cobra.Command {
 
 				return err
 			})
-		}),
+		})(cmd, args)
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&name, "name", "", "`whose` it is: the author of what is done with it")
 	flags.StringVar(&role, "role", "", "what it may do: `viewer`, operator, admin or holder")
 	flags.StringSliceVar(&prefixes, "rules", nil, "how the `ids` of the rules begin that it is for (default: all rules)")
 	flags.DurationVar(&lasts, "for", 0, "after `how long` it ends (default: never)")
+	flags.AddFlagSet(store.RuleStoreFlags())
+	flags.StringVar(&store.DataDir, "data-dir", "", "the server's data `directory`, to make the token in its rule store without asking it")
 	w.addTo(cmd, false)
 
 	for _, flag := range []string{"name", "role"} {
@@ -92,6 +108,40 @@ func newTokenCreate() *cobra.Command {
 	}
 
 	return cmd
+}
+
+// drawInStore makes a token in the rule store itself, for who may write to it: the first, where a server asks everybody for one.
+func drawInStore(cmd *cobra.Command, store *server.Config, t *admin.Token, reason string) error {
+	if t.Role != admin.Admin.String() || len(t.Rules) > 0 {
+		return errors.New("in a rule store itself only tokens of role admin, for all rules, are made: ask the server for others")
+	}
+
+	if store.DataDir != "" {
+		store.DataDir = filepath.Clean(store.DataDir)
+	}
+
+	opened, err := store.OpenRuleStore(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+
+	t.Created = time.Now().UTC().Truncate(time.Second)
+
+	drawn, err := admin.NewToken(*t)
+	if err != nil {
+		return err
+	}
+
+	if _, err := opened.Write(cmd.Context(), &rulestore.Change{
+		Author: "rule store", Action: "tokens.create", Target: drawn.ID, Reason: reason, Settings: []rulestore.SettingChange{drawn.Setting},
+	}); err != nil {
+		return err
+	}
+
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), drawn.Text)
+
+	return err
 }
 
 func newTokenList() *cobra.Command {

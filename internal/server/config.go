@@ -84,9 +84,7 @@ func (c *Config) flags() *pflag.FlagSet {
 		"client certificates with a `role` in the admin API: NAME=viewer, operator or admin, and :PREFIX for some rules only")
 	fs.StringVar(&c.Rules, "rules", "",
 		"the rule document, a YAML or JSON `file`, instead of a rule store; changes to it take effect at once")
-	fs.StringVar(&c.RuleStore, "rule-store", "",
-		"where the rules are kept: sqlite, sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE (default sqlite, in the data directory)")
-	fs.StringVar(&c.RuleStorePasswordFile, "rule-store-password-file", "", "`file` with the password of the Postgres user")
+	fs.AddFlagSet(c.RuleStoreFlags())
 	fs.StringVar(&c.RulesSeed, "rules-seed", "", "rule document, a `file`, that a rule store begins with which nobody wrote to yet")
 	fs.AddFlagSet(c.StoreFlags(memoryStore))
 	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` for counts, keys and the last rules (default ~/.local/state/leaseway)")

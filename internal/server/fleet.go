@@ -68,25 +68,25 @@ func (f fleet) Level(ctx context.Context, ruleID, key string) (admin.Level, erro
 	case seen.free:
 		return admin.Level{Allowed: true}, nil
 	case seen.blocked:
-		return admin.Level{Reason: string(leaseway.ReasonBlocked)}, nil
+		return admin.Level{Reason: leaseway.ReasonBlocked.String()}, nil
 	case seen.slots:
 		level := admin.Level{Limit: seen.answer.Terms.Bucket.Burst}
 		level.Remaining = max(0, level.Limit-seen.answer.Others)
 
 		if level.Allowed = level.Remaining > 0; !level.Allowed {
-			level.Reason = string(leaseway.ReasonTooManyInFlight)
+			level.Reason = leaseway.ReasonTooManyInFlight.String()
 		}
 
 		return level, nil
 	}
 
-	lease, now := &seen.lease, seen.now
+	lease, now := seen.lease, seen.now
 	level := admin.Level{
 		Limit: seen.answer.Terms.Bucket.Burst, Remaining: lease.Remaining(now), Reset: micros(lease.Full(now)),
 	}
 
 	if level.Allowed = level.Remaining > 0; !level.Allowed {
-		level.Reason = string(leaseway.ReasonOverLimit)
+		level.Reason = leaseway.ReasonOverLimit.String()
 		level.RetryAfter = micros(max(1, lease.Wait(now, 1)))
 	}
 
@@ -141,7 +141,7 @@ func (f fleet) Refund(ctx context.Context, ruleID, key string, tokens int64) err
 // sighted is how a key's budget was found.
 type sighted struct {
 	answer ledger.Answer
-	lease  holder.Lease // that heard the answer
+	lease  *holder.Lease // that heard the answer
 	now    int64
 
 	free    bool // the rule says nothing of the key
@@ -156,7 +156,7 @@ func (f fleet) look(ctx context.Context, ruleID, key string) (*sighted, error) {
 		return nil, fmt.Errorf("%w: %s", admin.ErrUnknownRule, ruleID)
 	}
 
-	seen := &sighted{now: time.Now().UnixMicro()}
+	seen := &sighted{now: time.Now().UnixMicro(), lease: holder.New()}
 
 	of := r.For(rule.Compact(key))
 	if of == nil || of.Mode == rule.Off {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/leaseway/leaseway/internal/coordinator"
 	"github.com/leaseway/leaseway/internal/rulefeed"
 	"github.com/leaseway/leaseway/internal/rulestore/postgres"
@@ -38,6 +40,31 @@ func (c *Config) ruleStore() (opener, error) {
 	}
 
 	return nil, usage("--rule-store is none of sqlite, sqlite:FILE and postgres://USER@HOST/DATABASE: write one of them")
+}
+
+// OpenRuleStore opens the rule store that RuleStore, RuleStorePasswordFile and DataDir name, beside a server that may have it open,
+// too. The error is a *UsageError where the settings are wrong.
+func (c *Config) OpenRuleStore(ctx context.Context) (rulefeed.Opened, error) {
+	if c.DataDir == "" && (c.RuleStore == "" || c.RuleStore == sqliteStore) {
+		return nil, usage("--rule-store sqlite is in a data directory: name the server's by --data-dir, or write sqlite:FILE")
+	}
+
+	open, err := c.ruleStore()
+	if err != nil {
+		return nil, err
+	}
+
+	return open(ctx)
+}
+
+// RuleStoreFlags are the settings by which OpenRuleStore finds the store.
+func (c *Config) RuleStoreFlags() *pflag.FlagSet {
+	fs := pflag.NewFlagSet("rule store", pflag.ContinueOnError)
+	fs.StringVar(&c.RuleStore, "rule-store", "",
+		"where the rules are kept: sqlite, sqlite:FILE or postgres://USER:PASSWORD@HOST/DATABASE (default sqlite, in the data directory)")
+	fs.StringVar(&c.RuleStorePasswordFile, "rule-store-password-file", "", "`file` with the password of the Postgres user")
+
+	return fs
 }
 
 func openSQLite(path string) opener {
