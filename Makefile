@@ -71,7 +71,7 @@ fmt: $(LINT) ## Format the code and its imports
 	cd bench && $(LINT) fmt ./...
 
 # The packages whose tests write a schema or a page with -update, and fail without it when that is out of date.
-DOCUMENTED := ./internal/rulespec ./internal/server ./internal/plots
+DOCUMENTED := ./internal/rulespec ./internal/server ./internal/plots ./internal/admin
 
 generate: $(BIN)/protoc-gen-go $(BUF) ## Write gen/ from proto/, and the schema and pages from their tables
 	$(BUF) generate
