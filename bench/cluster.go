@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,17 +12,19 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/leaseway/leaseway/internal/store/redis/joined"
 )
 
 const (
 	clusterMasters = 3
-	clusterSlots   = 16384
 	formWithin     = 30 * time.Second
 )
 
 // redisCluster is six real Redis servers, three masters and a replica of each, that keep nothing.
 type redisCluster struct {
 	addresses []string // masters first
+	busPorts  []string
 	nodes     []*redis.Client
 	servers   []*exec.Cmd
 	dir       string
@@ -80,91 +81,37 @@ func (c *redisCluster) start(ctx context.Context, dir string) error {
 		return err
 	}
 
-	c.servers = append(c.servers, server)
+	c.servers, c.busPorts = append(c.servers, server), append(c.busPorts, bus)
 	c.addresses = append(c.addresses, net.JoinHostPort("127.0.0.1", port))
 	c.nodes = append(c.nodes, redis.NewClient(&redis.Options{Addr: net.JoinHostPort("127.0.0.1", port)}))
 
-	return c.until(ctx, func() error { return c.nodes[len(c.nodes)-1].Ping(ctx).Err() }, bus)
+	started, cancel := context.WithTimeout(ctx, formWithin)
+	defer cancel()
+
+	return joined.Eventually(started, func() error { return c.nodes[len(c.nodes)-1].Ping(started).Err() })
 }
 
-// until calls f until it has no error.
-func (c *redisCluster) until(ctx context.Context, f func() error, what string) error {
-	for range 1500 { // 30 s
-		if f() == nil {
-			return nil
-		}
-
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-
-	return errors.New(what + " does not come to be")
-}
-
+// join makes one cluster of the servers.
 func (c *redisCluster) join(ctx context.Context) error {
-	host, port, err := net.SplitHostPort(c.addresses[0])
-	if err != nil {
-		return err
-	}
-
-	first := c.nodes[0]
-	bus, err := first.ConfigGet(ctx, "cluster-port").Result()
-	if err != nil {
-		return err
-	}
+	servers := make([]joined.Server, len(c.nodes))
 
 	for i, n := range c.nodes {
-		if err := n.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
-			return err
-		}
-
-		if i < clusterMasters {
-			from, to := i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters-1
-			if err := n.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
-				return err
-			}
-		}
-
-		if err := n.Do(ctx, "CLUSTER", "MEET", host, port, bus["cluster-port"]).Err(); err != nil {
-			return err
-		}
-	}
-
-	for i, n := range c.nodes[clusterMasters:] {
-		master, err := c.nodes[i].Do(ctx, "CLUSTER", "MYID").Text()
+		_, port, err := net.SplitHostPort(c.addresses[i])
 		if err != nil {
 			return err
 		}
 
-		if err := c.until(ctx, func() error { return n.ClusterReplicate(ctx, master).Err() }, "a replica"); err != nil {
-			return err
-		}
+		servers[i] = joined.Server{Port: port, BusPort: c.busPorts[i], Ask: func(ctx context.Context, command ...string) (string, error) {
+			words := make([]any, len(command))
+			for k, word := range command {
+				words[k] = word
+			}
+
+			return n.Do(ctx, words...).Text()
+		}}
 	}
 
-	for _, n := range c.nodes {
-		if err := c.until(ctx, func() error { return ready(ctx, n) }, "the cluster"); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-func ready(ctx context.Context, n *redis.Client) error {
-	info, err := n.ClusterInfo(ctx).Result()
-	if err != nil {
-		return err
-	}
-
-	nodes, err := n.ClusterNodes(ctx).Result()
-	if err == nil && (!strings.Contains(info, "cluster_state:ok") || strings.Count(nodes, "slave") != clusterMasters) {
-		err = errors.New("not yet")
-	}
-
-	return err
+	return joined.Join(ctx, servers)
 }
 
 // work is what the servers have done since their start.

@@ -6,11 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leaseway/leaseway/internal/store/redis/joined"
 )
 
 const (
 	masters     = 3
-	hashSlots   = 16384
 	formWithin  = 30 * time.Second // for six servers to become a cluster
 	askRedis    = time.Second
 	functionRun = "cmdstat_fcall:calls="
@@ -79,66 +80,12 @@ func (c *redisCluster) url() string {
 
 // join makes one cluster of the servers.
 func (c *redisCluster) join(ctx context.Context) error {
-	for i, n := range c.nodes() {
-		if _, err := n.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
-			return err
-		}
-
-		if _, err := n.do(ctx, "CLUSTER", "MEET", "127.0.0.1", c.masters[0].port, c.masters[0].busPort); err != nil {
-			return err
-		}
+	servers := make([]joined.Server, 0, 2*masters)
+	for _, n := range append(c.masters[:], c.replicas[:]...) {
+		servers = append(servers, joined.Server{Port: n.port, BusPort: n.busPort, Ask: n.do})
 	}
 
-	for i, n := range c.masters {
-		from, to := i*hashSlots/masters, (i+1)*hashSlots/masters-1
-		if _, err := n.do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(from), strconv.Itoa(to)); err != nil {
-			return err
-		}
-	}
-
-	for i, n := range c.replicas {
-		id, err := c.masters[i].do(ctx, "CLUSTER", "MYID")
-		if err != nil {
-			return err
-		}
-
-		// It must have heard of its master first.
-		if err := eventually(ctx, func() error { _, err := n.do(ctx, "CLUSTER", "REPLICATE", id); return err }); err != nil {
-			return err
-		}
-	}
-
-	for _, n := range c.nodes() {
-		if err := eventually(ctx, func() error { return n.ready(ctx) }); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// ready returns an error unless the server sees the whole cluster, and is in step with its master.
-func (n *redisNode) ready(ctx context.Context) error {
-	for _, want := range []struct{ question, answer string }{
-		{"CLUSTER INFO", "cluster_state:ok"}, {"CLUSTER INFO", "cluster_known_nodes:" + strconv.Itoa(2*masters)},
-		{"INFO replication", "role:"},
-	} {
-		text, err := n.do(ctx, strings.Fields(want.question)...)
-		if err != nil {
-			return err
-		}
-
-		if !strings.Contains(text, want.answer) || strings.Contains(text, "master_link_status:down") {
-			return fmt.Errorf("%s: no %s yet", n.name, want.answer)
-		}
-	}
-
-	nodes, err := n.do(ctx, "CLUSTER", "NODES")
-	if err == nil && strings.Count(nodes, "slave") != masters {
-		err = fmt.Errorf("%s: it does not know all replicas yet", n.name)
-	}
-
-	return err
+	return joined.Join(ctx, servers)
 }
 
 // leads reports whether the server is a master.
@@ -177,25 +124,6 @@ func (c *redisCluster) close() {
 	for _, n := range append(c.masters[:], c.replicas[:]...) {
 		if n != nil {
 			n.end()
-		}
-	}
-}
-
-// eventually calls f until it has no error, and returns the last one if ctx ends first.
-func eventually(ctx context.Context, f func() error) error {
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
-
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-tick.C:
 		}
 	}
 }

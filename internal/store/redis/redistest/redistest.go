@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/leaseway/leaseway/internal/store/redis/joined"
 )
 
 // Program is the server that is started, as Debian's package redis-server installs it.
@@ -161,65 +163,16 @@ func start(dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// join makes one cluster of the servers, much faster than redis-cli does.
+// join makes one cluster of the servers.
 func (c *Cluster) join(ctx context.Context) error {
 	all := c.servers()
+	servers := make([]joined.Server, len(all))
 
 	for i, s := range all {
-		if err := s.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
-			return err
-		}
-
-		if i < masters {
-			from, to := i*16384/masters, (i+1)*16384/masters-1
-			if err := s.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(from), strconv.Itoa(to)); err != nil {
-				return err
-			}
-		}
-
-		if err := s.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(all[0].port), strconv.Itoa(all[0].busPort)); err != nil {
-			return err
-		}
+		servers[i] = joined.Server{Port: strconv.Itoa(s.port), BusPort: strconv.Itoa(s.busPort), Ask: s.Ask}
 	}
 
-	for i, s := range c.Replicas {
-		master, err := c.Masters[i].Ask(ctx, "CLUSTER", "MYID")
-		if err != nil {
-			return err
-		}
-
-		// It must have heard of its master first.
-		if err := eventually(ctx, func() error { return s.Do(ctx, "CLUSTER", "REPLICATE", master) }); err != nil {
-			return err
-		}
-	}
-
-	for _, s := range all {
-		if err := eventually(ctx, func() error { return s.ready(ctx, len(all)) }); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// eventually calls f until it has no error, and returns the last one if ctx ends first.
-func eventually(ctx context.Context, f func() error) error {
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-ticker.C:
-		}
-	}
+	return joined.Join(ctx, servers)
 }
 
 // client returns a client of the server at address alone.

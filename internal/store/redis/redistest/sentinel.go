@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/leaseway/leaseway/internal/store/redis/joined"
 )
 
 // MasterName is what the sentinels call their master.
@@ -41,7 +43,7 @@ func NewSentinels(tb testing.TB) *Sentinels {
 		s.Sentinels = append(s.Sentinels, sentinel)
 	}
 
-	err := eventually(ctx, func() error { return s.ready(ctx) })
+	err := joined.Eventually(ctx, func() error { return s.ready(ctx) })
 	if err != nil {
 		tb.Fatal(err)
 	}

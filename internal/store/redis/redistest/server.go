@@ -10,11 +10,12 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/redis/rueidis"
+
+	"github.com/leaseway/leaseway/internal/store/redis/joined"
 )
 
 // A Server is one redis-server process.
@@ -91,7 +92,7 @@ func (s *Server) boot(ctx context.Context, args []string) error {
 		return err
 	}
 
-	err := eventually(ctx, func() error {
+	err := joined.Eventually(ctx, func() error {
 		select {
 		case <-s.ended:
 			return nil
@@ -197,27 +198,6 @@ func (s *Server) send(ctx context.Context, command []string) rueidis.RedisResult
 	s.mu.Unlock()
 
 	return c.Do(ctx, c.B().Arbitrary(command...).Build())
-}
-
-// ready returns an error unless the server sees a cluster of so many that is well.
-func (s *Server) ready(ctx context.Context, servers int) error {
-	info, err := s.Ask(ctx, "CLUSTER", "INFO")
-	if err != nil {
-		return err
-	}
-
-	for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_known_nodes:%d", servers)} {
-		if !strings.Contains(info, want) {
-			return fmt.Errorf("%s: no %s yet", s.Address, want)
-		}
-	}
-
-	nodes, err := s.Ask(ctx, "CLUSTER", "NODES")
-	if err == nil && strings.Count(nodes, "slave") != servers-masters {
-		err = fmt.Errorf("%s: not all replicas are known yet", s.Address)
-	}
-
-	return err
 }
 
 // freePorts returns two ports that nobody listens on. Somebody may take one before it is used.
