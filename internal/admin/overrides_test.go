@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"runtime"
 	"strings"
@@ -253,6 +254,34 @@ func TestAnImportTellsHowFarItIs(t *testing.T) {
 	list = progress(lines(10) + "{")
 	if last := list[len(list)-1]; last.Problem == nil || last.Problem.Errors[0].Line != 11 || last.Done != nil {
 		t.Errorf("got %+v", list)
+	}
+}
+
+// Over HTTP/2, too, the answer comes while the question is still being asked.
+func TestAnImportOverHTTP2(t *testing.T) {
+	r := withRules(newRig(t))
+	server := httptest.NewUnstartedServer(r.mux)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/admin/overrides/import?progress=true",
+		&generated{n: 20_001})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	request.Header.Set("Content-Type", typeJSONLines)
+
+	response, err := server.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.ProtoMajor != 2 || strings.Count(string(text), "\n") != 3 || !strings.Contains(string(text), `"count":20001`) {
+		t.Errorf("%s %s %v", response.Proto, text, err)
 	}
 }
 

@@ -83,7 +83,7 @@ func (v *reviewer) tight(ctx context.Context) []Warning {
 		return nil
 	}
 
-	used, known, err := v.fleet.Used(ctx, v.after.ID)
+	used, known, err := v.used(ctx)
 	if err != nil || !known || used <= v.after.Burst {
 		return nil
 	}
@@ -93,6 +93,17 @@ func (v *reviewer) tight(ctx context.Context) []Warning {
 		Message: fmt.Sprintf("a key uses %d tokens now, above the new capacity of %d: it will be refused at once", used, v.after.Burst),
 		Fix:     "write an override for it first, or roll the change out with rollout",
 	}}
+}
+
+// used is the most that a key uses. Where there is but one key, its level tells.
+func (v *reviewer) used(ctx context.Context) (tokens int64, known bool, err error) {
+	if len(v.before.KeyBy) > 1 || v.before.KeyBy[0].Kind != rule.KeyGlobal {
+		return v.fleet.Used(ctx, v.after.ID)
+	}
+
+	level, err := v.fleet.Level(ctx, v.before.ID, "")
+
+	return level.Limit - level.Remaining, err == nil, err
 }
 
 // dropped says which settings of a rule a shorter document takes away.

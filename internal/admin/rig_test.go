@@ -46,6 +46,8 @@ type rig struct {
 	t      *testing.T
 	store  rulestore.Store
 	door   *Door
+	path   string // of the store
+	mux    *http.ServeMux
 	api    huma.API
 	server *httptest.Server
 	fleet  *fleet
@@ -159,9 +161,9 @@ func (f *fleet) Refund(ctx context.Context, id, key string, _ int64) error {
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 
-	r := &rig{t: t, now: start}
+	r := &rig{t: t, now: start, path: filepath.Join(t.TempDir(), "rules.db")}
 
-	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "rules.db"), Now: r.clock})
+	store, err := sqlite.Open(t.Context(), sqlite.Config{Path: r.path, Now: r.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +214,7 @@ func (r *rig) over(store rulestore.Store, change ...func(*Config)) {
 	}
 
 	mux := http.NewServeMux()
-	r.api = rest.New(mux, "v0.0.0")
+	r.mux, r.api = mux, rest.New(mux, "v0.0.0")
 	door.Register(r.api)
 	door.RegisterLimits(r.api)
 	r.server = httptest.NewServer(mux)

@@ -94,32 +94,36 @@ func keptOf(old, after *rule.Rule) (map[string]any, error) {
 		kept["lease"] = map[string]string{"ttl": fmt.Sprintf("%dms", old.LeaseTTL.Milliseconds())}
 	}
 
-	if old.Block == after.Block && old.Limit == after.Limit && old.Burst == after.Burst && old.Window == after.Window &&
-		old.Calendar == after.Calendar {
-		return kept, nil
-	}
-
-	if old.Block {
-		kept["block"] = true
-
-		return kept, nil
-	}
-
-	kept[limitField] = old.Limit
-	if after.Algorithm.HasBurst() {
-		kept["burst"] = old.Burst
-	}
-
 	doc, err := documentOf(old)
 	if err != nil {
 		return nil, err
 	}
 
 	fields := fieldsOf(doc)
-	for _, name := range []string{"window", "timeZone", "fallback"} { // as they are written
-		if text, has := fields[name]; has {
-			kept[name] = text
+	asWritten := func(names ...string) {
+		for _, name := range names {
+			if text, has := fields[name]; has {
+				kept[name] = text
+			}
 		}
+	}
+
+	if old.Fallback != nil && (after.Fallback == nil || *old.Fallback != *after.Fallback) {
+		asWritten("fallback")
+	}
+
+	switch {
+	case old.Block == after.Block && old.Limit == after.Limit && old.Burst == after.Burst && old.Window == after.Window &&
+		old.Calendar == after.Calendar:
+	case old.Block:
+		kept["block"] = true
+	default:
+		kept[limitField] = old.Limit
+		if after.Algorithm.HasBurst() {
+			kept["burst"] = old.Burst
+		}
+
+		asWritten("window", "timeZone")
 	}
 
 	return kept, nil

@@ -164,6 +164,12 @@ func TestWarningsSayWhatMayNotBeMeant(t *testing.T) {
 	r.send(http.MethodPut, "/admin/rules/w?dryRun=true", body).want(http.StatusOK, "a key uses 80 tokens now")
 	r.fleet.used = 40
 	r.send(http.MethodPut, "/admin/rules/w?dryRun=true", body).want(http.StatusOK, `"warnings":[]`)
+
+	// Of a rule that all share the one budget is known.
+	r.send(http.MethodPut, "/admin/rules/one", `{"limit": 100, "windowSec": 60, "keyBy": "global"}`).want(http.StatusOK)
+	r.fleet.take(t, "one", "", 60)
+	r.send(http.MethodPut, "/admin/rules/one?dryRun=true", `{"limit": 50, "windowSec": 60, "keyBy": "global"}`).
+		want(http.StatusOK, "a key uses")
 }
 
 func TestEnforcingChangesNeedARolloutWhereThatIsSet(t *testing.T) {
@@ -208,6 +214,45 @@ func TestARolloutKeepsWhatTheOtherKeysHad(t *testing.T) {
 	r.send(http.MethodPatch, searchPath, `{"mode": "enforce", "rollout": 33.25}`).want(http.StatusOK, `"rollout":33.25`)
 	r.send(http.MethodPatch, searchPath, `{"rollout": 100}`).want(http.StatusOK, `"limit":20`)
 	r.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"limit":20`).lacks("before", "rollout")
+}
+
+// Whatever two versions of a rule may have apart is kept for the other keys, whether the old one wrote it or left it out.
+func TestARolloutKeepsAllThatItHoldsBack(t *testing.T) {
+	for _, row := range []struct{ old, next, before string }{
+		{`{"limit": 100, "windowSec": 60}`, `{"limit": 100, "windowSec": 3600, "rollout": 5}`, `{"window":"1m"}`},
+		{`{"limit": 100, "windowSec": 60, "burst": 5}`, `{"limit": 100, "windowSec": 60, "rollout": 5}`, `{"burst":5}`},
+		{`{"block": true}`, `{"limit": 100, "windowSec": 60, "rollout": 5}`, `{"block":true}`},
+		{`{"limit": 100, "windowSec": 60}`, `{"block": true, "rollout": 5}`, `{"limit":100,"window":"1m"}`},
+		{`{"limit": 9, "windowSec": 60, "mode": "shadow"}`, `{"limit": 9, "windowSec": 60, "rollout": 5}`, `{"mode":"shadow"}`},
+		{`{"limit": 9, "windowSec": 60}`, `{"limit": 9, "windowSec": 60, "onUnavailable": "deny", "rollout": 5}`, `{"onUnavailable":"local"}`},
+		{`{"limit": 9, "windowSec": 60}`, `{"limit": 9, "windowSec": 60, "lease": {"ttl": "2s"}, "rollout": 5}`, `{"lease":{"ttl":"500ms"}}`},
+		{`{"limit": 9, "windowSec": 60, "slack": 3}`, `{"limit": 9, "windowSec": 60, "rollout": 5}`, `{"slack":3}`},
+		{
+			`{"limit": 9, "window": "1d", "timeZone": "Europe/Vienna", "algorithm": "fixed_window"}`,
+			`{"limit": 9, "window": "1mo", "timeZone": "UTC", "algorithm": "fixed_window", "rollout": 5}`,
+			`{"window":"1d","timeZone":"Europe/Vienna"}`,
+		},
+		{
+			`{"limit": 9, "windowSec": 60, "fallback": {"limit": 3, "window": "1m"}}`, `{"limit": 9, "windowSec": 60, "rollout": 5}`,
+			`{"fallback":{"limit":3,"window":"1m","burst":3}}`,
+		},
+		{`{"limit": 9, "algorithm": "concurrency"}`, `{"limit": 5, "algorithm": "concurrency", "rollout": 5}`, `{"limit":9}`},
+	} {
+		r := newRig(t)
+		r.send(http.MethodPut, searchPath, row.old).want(http.StatusOK)
+
+		got := read[Written](r.send(http.MethodPut, searchPath, row.next).want(http.StatusOK))
+		if kept := string(fieldsOf(got.Rule.RawMessage)["before"]); kept != row.before {
+			t.Errorf("%s, then %s: kept %s, want %s", row.old, row.next, kept, row.before)
+		}
+	}
+
+	// What its owner says is kept is kept, and a rule that stays the same is only taken from most keys.
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, `{"limit": 9, "windowSec": 60}`).want(http.StatusOK)
+	r.send(http.MethodPut, searchPath, `{"limit": 5, "windowSec": 60, "rollout": 5, "before": {"limit": 7}}`).want(http.StatusOK, `"before":{"limit":7}`)
+	r.send(http.MethodPut, "/admin/rules/b", `{"limit": 9, "windowSec": 60}`).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/rules/b", `{"limit": 9, "windowSec": 60, "rollout": 5}`).want(http.StatusOK, `"rollout":5`).lacks(`"before":{`)
 }
 
 func TestPatchRefusesWhatMeansNothing(t *testing.T) {

@@ -119,7 +119,7 @@ func (d *Door) importOverrides(ctx context.Context, api huma.API, in *importInpu
 		done, err := run.run(ctx)
 		problem, _ := errors.AsType[*Problem](err)
 
-		run.extend()
+		_ = in.http.control.SetWriteDeadline(time.Now().Add(slowest)) // by the clock of the connection
 
 		switch {
 		case in.Progress:
@@ -207,16 +207,17 @@ func (r *importRun) changes() iter.Seq2[rulestore.OverrideChange, error] {
 	}
 }
 
-// extend gives the next lines, and the answer, their time.
+// extend gives the next lines their time.
 func (r *importRun) extend() {
-	until := time.Now().Add(slowest) // by the clock of the connection
-
-	_ = r.in.http.control.SetReadDeadline(until)
-	_ = r.in.http.control.SetWriteDeadline(until)
+	_ = r.in.http.control.SetReadDeadline(time.Now().Add(slowest)) // by the clock of the connection
 }
 
-// tell writes a line to whoever waits. When it fails they have gone, and reading will end.
+// tell writes a line to whoever waits. When it fails they have gone, and reading will end. Its deadline must not outlast it: the
+// store may take longer, and a stream of HTTP/2 whose deadline has passed is gone.
 func (r *importRun) tell(p Progress) {
+	_ = r.in.http.control.SetWriteDeadline(time.Now().Add(slowest)) // by the clock of the connection
+	defer func() { _ = r.in.http.control.SetWriteDeadline(time.Time{}) }()
+
 	_ = json.NewEncoder(r.out).Encode(p) //nolint:errchkjson // as above
 	_ = r.in.http.control.Flush()
 }
