@@ -119,6 +119,17 @@ func pause(n int, d time.Duration) func(f *fleet) {
 	}
 }
 
+// stop has all servers that are cut off stand still for a time. They know what time it is when they go on.
+func stop(d time.Duration) func(f *fleet) {
+	return func(f *fleet) {
+		for _, s := range f.servers {
+			if s.cut {
+				s.paused = f.now + d.Microseconds()
+			}
+		}
+	}
+}
+
 // cutOff parts n servers from all coordinators for a time.
 func cutOff(n int, d time.Duration) func(f *fleet) {
 	return func(f *fleet) {

@@ -27,7 +27,7 @@ func hoarders() []Load {
 
 	// The leases of those that are cut off at 1 s end at 3 s at the latest, and with the store 50 ms later.
 	hoard := func(name, about string, acts ...act) Load {
-		return Load{Name: name, About: about, Lasts: 60 * sec, Holders: 4, Rules: rule, acts: append(acts,
+		return Load{Name: name, About: about, Lasts: 120 * sec, Holders: 4, Rules: rule, acts: append(acts,
 			act{at: 0, every: 6 * sec, do: flood(240, sec)}, act{at: sec, every: 6 * sec, do: cutOff(3, 4*sec)})}
 	}
 
@@ -35,19 +35,29 @@ func hoarders() []Load {
 		hoard("hoard", "3 of 4 servers are cut off with their leases; then all spend what they can",
 			act{at: 2100 * ms, every: 6 * sec, do: flood(4000, 2*sec)}),
 		hoard("hoard-late", "as hoard, but all wait until about the end of the leases, each time later", sweep(0, flood(1500, 10*ms))...),
-		hoard("hoard-crash", "as hoard, but those that are cut off spend what they hold unheard and crash; the other asks a little later",
-			slices.Concat(sweep(0, floodOf(1500, 5*ms, isCut)), sweep(10*ms, killCut(500*ms)),
-				sweep(80*ms, floodOf(5000, 5*ms, isFree)))...),
+		hoard("hoard-crash", "as hoard, but those that are cut off stand still, spend what they hold unheard and crash; the other asks a little later",
+			slices.Concat(holdStill(), sweep(0, floodOf(1500, 5*ms, isCut)), sweep(10*ms, killCut(500*ms)),
+				sweep(65*ms, floodOf(5000, 30*ms, isFree)))...),
 	}
 }
 
-// sweep has something happen once in each cycle of 6 s, first 2.6 s and more after it begins, and each time 50 ms later.
+// sweep has something happen once in each cycle of 6 s, first 2.6 s and more after it begins, and each time 25 ms later.
 func sweep(more time.Duration, do func(f *fleet)) (acts []act) {
 	at := 2600*ms + more
 
-	for range 10 {
+	for range 20 {
 		acts = append(acts, act{at: at, do: do})
-		at += 6*sec + 50*ms
+		at += 6*sec + 25*ms
+	}
+
+	return acts
+}
+
+// holdStill has servers that are cut off give nothing back: they stand still until a sweep comes to them.
+func holdStill() (acts []act) {
+	for i, a := range sweep(0, nil) {
+		at := sec + ms + 6*sec*time.Duration(i)
+		acts = append(acts, act{at: at, do: stop(a.at - at)})
 	}
 
 	return acts
