@@ -92,6 +92,7 @@ func commands() []*cobra.Command {
 	return []*cobra.Command{
 		newServe(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newOverrides(),
 		newKill(), newUnkill(), newAudit(), newToken(), newContext(), newDemo(), newDemoChild(), newDemoAPI(), newDemoRedis(),
+		newDemoWorkplace(),
 		newSim(), newKeys(), newDoctor(), newVersion(),
 	}
 }

@@ -35,19 +35,26 @@ With --log the requests are those of an access log (common or combined format), 
 const defaultDuration = 30 * time.Second
 
 func newDemo() *cobra.Command {
-	cfg, output := demo.Config{}, ""
+	cfg, output, scenario := demo.Config{}, "", ""
 
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch three API servers share limits through a coordinator",
-		Long:  demoHelp,
+		Long:  demoHelp + scenarioHelp,
 		Example: "  leaseway demo\n" +
 			"  leaseway demo --redis\n" +
+			"  leaseway demo --scenario noisy-neighbour\n" +
 			"  leaseway demo --duration 1m --seed 7\n" +
 			"  leaseway demo --log /var/log/nginx/access.log\n" +
 			"  leaseway demo -o json > result.json",
 		Args: noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) (err error) {
+			if scenario != "" {
+				return runScenario(cmd, demo.ScenarioConfig{
+					Scenario: scenario, Duration: scenarioDuration(cmd, cfg.Duration), Seed: cfg.Seed,
+				}, output)
+			}
+
 			if err := checkDemo(cfg, output); err != nil {
 				return err
 			}
@@ -56,16 +63,22 @@ func newDemo() *cobra.Command {
 				return fmt.Errorf("find this program, to start it for the servers: %w", err)
 			}
 
-			return runDemo(cmd, cfg, output == "json")
+			return runDemo(cmd, cfg, output == outputJSON)
 		}),
 	}
 	cmd.Flags().DurationVar(&cfg.Duration, "duration", defaultDuration,
-		"how long to send requests, a `time` from 6s (12s with --redis) to 1h")
+		"how long to send requests, a `time` from 6s (12s with --redis) to 1h; 9s unless said with --scenario, 10m at most")
+	cmd.Flags().StringVar(&scenario, "scenario", "", "show another kind of trouble, without Leaseway and with it: a `name` of those above")
 	cmd.Flags().BoolVar(&cfg.Redis, "redis", false, "keep the counts in a Redis cluster of its own, with three coordinators over it")
 	cmd.Flags().Uint64Var(&cfg.Seed, "seed", 1, "`number` that the traffic is made from: the same one, the same requests")
 	cmd.Flags().StringVar(&cfg.Log, "log", "", "access log `file` to send instead, in common or combined format")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "`form` of the results: text or json")
 	cmd.Flags().SortFlags = false
+
+	_ = cmd.RegisterFlagCompletionFunc("scenario", // the flag is there
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return demo.Scenarios(), cobra.ShellCompDirectiveNoFileComp
+		})
 
 	return cmd
 }
@@ -74,7 +87,7 @@ func newDemo() *cobra.Command {
 func checkDemo(cfg demo.Config, output string) error {
 	var wrong server.UsageError
 
-	if output != "text" && output != "json" {
+	if output != outputText && output != outputJSON {
 		wrong.Problems = append(wrong.Problems, fmt.Sprintf("--output %q is neither text nor json", output))
 	}
 

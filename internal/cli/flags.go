@@ -25,7 +25,7 @@ func flagError(cmd *cobra.Command, err error) error {
 func completeValues(cmd *cobra.Command) {
 	for name, values := range map[string][]string{
 		"log-level":  {"debug", "info", "warn", "error"},
-		"log-format": {"text", "json"},
+		"log-format": {outputText, outputJSON},
 		"output":     {outputText, outputJSON},
 		"template":   templateNames(),
 		"algorithm":  {"token_bucket", "fixed_window", "sliding_window"},

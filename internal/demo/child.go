@@ -87,12 +87,12 @@ func startProcess(ctx context.Context, program, name string, args ...string) (*c
 // pid returns the process's id.
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// address returns where the child said that it serves: "http" or "grpc".
-func (c *child) address(kind string) string {
+// address returns where the child said that it serves HTTP.
+func (c *child) address() string {
 	c.log.mu.Lock()
 	defer c.log.mu.Unlock()
 
-	return c.log.addresses[kind]
+	return c.log.addresses["http"]
 }
 
 // kill ends the child without asking it (SIGKILL), and waits until it is gone.

@@ -197,7 +197,7 @@ func (f *fleet) stats(ctx context.Context, q statsQuestion) (all [servers]apiSta
 }
 
 func (f *fleet) ask(ctx context.Context, api *child, body []byte) (s apiStats, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+api.address("http")+statsPath, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+api.address()+statsPath, bytes.NewReader(body))
 	if err != nil {
 		return s, err
 	}

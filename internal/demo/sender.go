@@ -49,7 +49,7 @@ func newSender(f *fleet, l *Live) *sender {
 	}}
 
 	for i, api := range f.apis {
-		s.hosts[i] = api.address("http")
+		s.hosts[i] = api.address()
 	}
 
 	return s

@@ -310,3 +310,14 @@ func short(micros float64) string {
 
 // capital begins s, which is a clause, as a sentence.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// indented moves every line of text to the right.
+func indented(text string) string {
+	var b strings.Builder
+
+	for line := range strings.Lines(text) {
+		b.WriteString("  " + line)
+	}
+
+	return b.String()
+}
