@@ -187,14 +187,25 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 	name := c.presence.nameOf(batch)
 
 	if c.outside != nil {
-		work.ids = edition.overridable(batch.Asks, work.ids[:0])
-		c.outside.learn(work.ids) //nolint:contextcheck // a lookup goes on for the asks that come after this one
+		work.wanted = edition.overridable(batch.Asks, work.wanted[:0])
+		work.known = slices.Grow(work.known[:0], len(batch.Asks))[:len(batch.Asks)]
+		clear(work.known)
+		c.outside.learn(work.wanted, work.known) //nolint:contextcheck // a lookup goes on for the asks that come after this one
 	}
 
 	for i := range batch.Asks {
 		asked := &batch.Asks[i]
 
-		terms, code := edition.terms(asked, c.clock, c.outside)
+		var found *remembered
+		if c.outside != nil {
+			found = &work.known[i]
+		}
+
+		terms, code := edition.terms(asked, c.clock, found)
+		if found != nil && found.unfit {
+			c.outside.unfit.Add(1)
+		}
+
 		if code != ledger.KeyOK {
 			answers[i].Code = code
 
@@ -246,14 +257,15 @@ type work struct {
 	ops     []store.Op
 	index   []int // of the ask that an op is for
 	results []store.Result
-	ids     []overrideID
+	wanted  []wanted
+	known   []remembered // of each ask's key
 }
 
 // done keeps w for another batch, without what it refers to.
 func (c *Coordinator) done(w *work) {
 	clear(w.ops)
 	clear(w.results)
-	clear(w.ids)
+	clear(w.wanted)
 	c.work.Put(w)
 }
 

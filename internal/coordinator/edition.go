@@ -86,7 +86,7 @@ func fleetRules(set *rule.Set) []*rule.FleetRule {
 }
 
 // terms returns what an ask's key is charged under at now, or why it cannot be asked for.
-func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time, outside *Overrides) (ledger.Terms, ledger.KeyCode) {
+func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time, found *remembered) (ledger.Terms, ledger.KeyCode) {
 	if !inBounds(asked) {
 		return ledger.Terms{}, ledger.KeyInvalid
 	}
@@ -99,7 +99,7 @@ func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time, outside *Ove
 	key := rule.LiveKey(asked.Key)
 	t = t.version(key)
 
-	terms, code := t.find(key, outside)
+	terms, code := t.find(key, found)
 	if t.rule.Calendar != rule.CalendarNone {
 		terms.Calendar = t.calendar(now())
 	}
@@ -107,15 +107,15 @@ func (e *edition) terms(asked *ledger.KeyAsk, now func() time.Time, outside *Ove
 	return terms, code
 }
 
-// overridable appends to ids the keys of asks that may have overrides from outside the document.
-func (e *edition) overridable(asks []ledger.KeyAsk, ids []overrideID) []overrideID {
+// overridable appends to wanted the keys of asks that may have overrides from outside the document.
+func (e *edition) overridable(asks []ledger.KeyAsk, wanted []wanted) []wanted {
 	for i := range asks {
 		if t, ok := e.rules[asks[i].Rule]; ok && t.negotiable() && inBounds(&asks[i]) {
-			ids = append(ids, overrideID{asks[i].Rule, rule.LiveKey(asks[i].Key)})
+			wanted = append(wanted, want(asks[i].Rule, asks[i].Key, i))
 		}
 	}
 
-	return ids
+	return wanted
 }
 
 // version returns the terms of the version that a key has. A key that the rule
@@ -128,24 +128,21 @@ func (t *ruleTerms) version(key string) *ruleTerms {
 	return t
 }
 
-func (t *ruleTerms) find(key string, outside *Overrides) (ledger.Terms, ledger.KeyCode) {
-	var revision uint64
+func (t *ruleTerms) find(key string, found *remembered) (ledger.Terms, ledger.KeyCode) {
+	if found == nil {
+		return t.plain(key)
+	}
 
-	if outside != nil && t.negotiable() {
-		found, _ := outside.of(overrideID{t.rule.ID, key}, outside.clock().UnixMicro())
-		revision = found.revision
-
-		if found.override != (rule.Override{}) {
-			if terms, ok := t.negotiated(found); ok {
-				return terms, ledger.KeyOK
-			}
-
-			outside.unfit.Add(1) // the rule has changed since it was saved
+	if found.override != (rule.Override{}) {
+		if terms, ok := t.negotiated(found); ok {
+			return terms, ledger.KeyOK
 		}
+
+		found.unfit = true // the rule has changed since it was saved
 	}
 
 	terms, code := t.plain(key)
-	terms.Revision = revision
+	terms.Revision = found.revision
 
 	return terms, code
 }
@@ -156,7 +153,7 @@ func (t *ruleTerms) negotiable() bool {
 }
 
 // negotiated returns the terms of an override from outside the document.
-func (t *ruleTerms) negotiated(found remembered) (ledger.Terms, bool) {
+func (t *ruleTerms) negotiated(found *remembered) (ledger.Terms, bool) {
 	quota, err := t.rule.Resolve(found.override)
 	if err != nil {
 		return ledger.Terms{}, false

@@ -22,6 +22,18 @@ type remembered struct {
 	revision   uint64
 	generation uint64 // of the rule's
 	until      int64  // µs
+	unfit      bool   // of a copy: its rule cannot keep the override
+}
+
+// wanted is the key of an ask of a batch, and where that stands there.
+type wanted struct {
+	overrideID
+
+	at int
+}
+
+func want(ruleID, key string, at int) wanted {
+	return wanted{overrideID{ruleID, rule.LiveKey(key)}, at}
 }
 
 // overrideCache keeps a bounded number of keys: those that were asked for least

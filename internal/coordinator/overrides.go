@@ -160,44 +160,54 @@ func (o *Overrides) of(id overrideID, now int64) (known remembered, fresh bool) 
 	return known, ok && now < known.until && known.generation == r.generation.Load()
 }
 
-// learn looks up what is not known freshly of some keys, and waits a little for it.
-func (o *Overrides) learn(ids []overrideID) {
+// learn fills in what is known of the keys of some asks. It looks up what is not known freshly, and waits a little for it.
+func (o *Overrides) learn(list []wanted, known []remembered) {
 	now := o.clock().UnixMicro()
+	late := list[:0:0]
 
-	var (
-		missing map[string][]string
-		flights []chan struct{}
-	)
-
-	for _, id := range ids {
-		if _, fresh := o.of(id, now); fresh {
-			o.hits.Add(1)
-
-			continue
-		}
-
-		o.misses.Add(1)
-
-		flight, first := o.keys.begin(id)
-		flights = append(flights, flight)
-
-		if first {
-			if missing == nil {
-				missing = make(map[string][]string)
-			}
-
-			missing[id.rule] = append(missing[id.rule], id.key)
+	for _, one := range list {
+		var fresh bool
+		if known[one.at], fresh = o.of(one.overrideID, now); !fresh {
+			late = append(late, one)
 		}
 	}
 
-	if len(flights) == 0 {
+	o.hits.Add(int64(len(list) - len(late)))
+	o.misses.Add(int64(len(late)))
+
+	if len(late) == 0 {
 		return
+	}
+
+	o.wait(o.begin(late))
+
+	for _, one := range late {
+		known[one.at], _ = o.of(one.overrideID, now)
+	}
+}
+
+// begin has keys looked up, unless they are already, and returns what is closed when that is over.
+func (o *Overrides) begin(list []wanted) (flights []chan struct{}) {
+	missing := make(map[string][]string)
+
+	for _, one := range list {
+		flight, first := o.keys.begin(one.overrideID)
+		flights = append(flights, flight)
+
+		if first {
+			missing[one.rule] = append(missing[one.rule], one.key)
+		}
 	}
 
 	for ruleID, keys := range missing {
 		o.running.Go(func() { o.look(ruleID, keys) })
 	}
 
+	return flights
+}
+
+// wait waits for all lookups, but not for long.
+func (o *Overrides) wait(flights []chan struct{}) {
 	timer := time.NewTimer(overrideWait)
 	defer timer.Stop()
 
