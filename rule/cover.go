@@ -42,7 +42,9 @@ func (s *Scope) covers(other *Scope) bool {
 	return s.coversPaths(other) &&
 		(len(s.Methods) == 0 || len(other.Methods) > 0 && subset(other.Methods, s.Methods)) &&
 		(len(s.Hosts) == 0 || s.coversHosts(other.Hosts)) &&
-		coversAttributes(s.Headers, other.Headers) && coversAttributes(s.Descriptors, other.Descriptors)
+		coversAttributes(s.Headers, other.Headers) && coversAttributes(s.Descriptors, other.Descriptors) &&
+		(s.Domain == "" || s.Domain == other.Domain) &&
+		(len(s.Entries) == 0 || slices.EqualFunc(s.Entries, other.Entries, func(a, b EntryScope) bool { return a.same(&b) }))
 }
 
 // coversPaths says whether each pattern of other is within one of s.

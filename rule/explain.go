@@ -95,8 +95,12 @@ func (s *Scope) explain(req *Request, e *Explanation) bool {
 		e.Part, e.Want, e.Got = "paths", strings.Join(s.Paths, " or "), req.Path
 	case !s.hasHeaders(req.Headers):
 		s.explainHeader(req, e)
-	case !s.hasDescriptors(req.Descriptors):
+	case !s.hasDescriptors(req):
 		s.explainDescriptor(req, e)
+	case s.Domain != "" && s.Domain != req.Domain:
+		e.Part, e.Want, e.Got = "domain", s.Domain, req.Domain
+	case len(s.Entries) > 0 && !s.hasEntries(req.Entries):
+		s.explainEntries(req, e)
 	default:
 		return true
 	}
@@ -128,11 +132,23 @@ func (s *Scope) explainHeader(req *Request, e *Explanation) {
 // explainDescriptor names the first descriptor that differs.
 func (s *Scope) explainDescriptor(req *Request, e *Explanation) {
 	for _, d := range s.Descriptors {
-		if v, ok := req.Descriptors[d.Name]; !ok || !slices.Contains(d.Values, v) {
+		if v, ok := req.Descriptor(d.Name); !ok || !slices.Contains(d.Values, v) {
 			e.Part, e.Want, e.Got = "descriptors."+d.Name, strings.Join(d.Values, " or "), v
 			return
 		}
 	}
+}
+
+// explainEntries shows both descriptors as a whole: which entry differs depends on where one begins to count.
+func (s *Scope) explainEntries(req *Request, e *Explanation) {
+	want, got := make([]string, len(s.Entries)), make([]string, len(req.Entries))
+	for i := range s.Entries {
+		want[i] = s.Entries[i].text()
+	}
+	for i := range req.Entries {
+		got[i] = req.Entries[i].Key + "=" + req.Entries[i].Value
+	}
+	e.Part, e.Want, e.Got = "entries", strings.Join(want, ", "), strings.Join(got, ", ")
 }
 
 // missingPart names the first part of the key that the request lacks.

@@ -7,6 +7,7 @@ import "strings"
 type index struct {
 	exact, folded        *pathNode // folded: for rules whose letter case does not matter
 	descriptors, headers []valueIndex
+	entries              shapes
 	hosts                map[string][]int
 	always               []int // rules that only their filters can tell
 }
@@ -57,6 +58,11 @@ func (x *index) add(i int, s *Scope) {
 	switch {
 	case len(s.patterns) > 0:
 		x.addPaths(i, s)
+	case len(s.Entries) > 0:
+		if x.entries == nil {
+			x.entries = shapes{}
+		}
+		x.entries.add(i, s)
 	case len(s.Descriptors) > 0:
 		x.descriptors = addValues(x.descriptors, s.Descriptors[0], i)
 	case len(s.Headers) > 0:

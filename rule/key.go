@@ -86,7 +86,8 @@ func (r *Rule) appendPart(dst []byte, req *Request, part KeyPart) ([]byte, KeySt
 			dst = r.Normalize.append(dst, values[0])
 		}
 	case KeyDescriptor:
-		dst = r.Normalize.append(dst, req.Descriptors[part.Name])
+		value, _ := req.Descriptor(part.Name)
+		dst = r.Normalize.append(dst, value)
 	case KeyIP:
 		dst = appendIP(dst, req.IP, r.IPv6Prefix)
 	case KeyEndpoint:

@@ -127,6 +127,14 @@ type (
 		Hosts       []string            `json:"hosts,omitempty"`
 		Headers     map[string][]string `json:"headers,omitempty"`
 		Descriptors map[string][]string `json:"descriptors,omitempty"`
+		Domain      string              `json:"domain,omitempty"`
+		Entries     []entryDocument     `json:"entries,omitempty"`
+	}
+	// entryDocument is an entry of a scope.
+	entryDocument struct {
+		Key    string   `json:"key"`
+		Value  []string `json:"value,omitempty"`
+		Except []string `json:"except,omitempty"`
 	}
 	// quotaDocument is a fallback.
 	quotaDocument struct {
@@ -441,13 +449,17 @@ func (n Normalize) words() []string {
 
 // document is nil for everything.
 func (s *Scope) document() *scopeDocument {
-	if len(s.Paths)+len(s.Methods)+len(s.Hosts)+len(s.Headers)+len(s.Descriptors) == 0 {
+	if len(s.Paths)+len(s.Methods)+len(s.Hosts)+len(s.Headers)+len(s.Descriptors)+len(s.Domain)+len(s.Entries) == 0 {
 		return nil
 	}
-	return &scopeDocument{
+	doc := &scopeDocument{
 		Paths: s.Paths, Methods: s.Methods, Hosts: s.Hosts,
-		Headers: byName(s.Headers), Descriptors: byName(s.Descriptors),
+		Headers: byName(s.Headers), Descriptors: byName(s.Descriptors), Domain: s.Domain,
 	}
+	for i := range s.Entries {
+		doc.Entries = append(doc.Entries, entryDocument{Key: s.Entries[i].Key, Value: s.Entries[i].Values, Except: s.Entries[i].Except})
+	}
+	return doc
 }
 
 // byName turns attributes into a map of the document.

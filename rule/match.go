@@ -45,8 +45,13 @@ func (m *matching) look(x *index, req *Request, found []Match) []Match {
 			found = m.walk(x.folded, strings.ToLower(clean), req, found)
 		}
 	}
+	if x.entries != nil {
+		found = m.entries(x.entries, req, found)
+	}
 	for i := range x.descriptors {
-		found = m.candidates(x.descriptors[i].byValue[req.Descriptors[x.descriptors[i].name]], req, found)
+		if value, ok := req.Descriptor(x.descriptors[i].name); ok {
+			found = m.candidates(x.descriptors[i].byValue[value], req, found)
+		}
 	}
 	for i := range x.headers {
 		for _, value := range req.Headers[x.headers[i].name] {
@@ -137,7 +142,9 @@ func (s *Scope) agrees(req *Request, bit uint16) bool {
 	return s.methods.has(req.Method, bit) &&
 		(len(s.Hosts) == 0 || s.hasHost(hostname(req.Host))) &&
 		(len(s.Headers) == 0 || s.hasHeaders(req.Headers)) &&
-		(len(s.Descriptors) == 0 || s.hasDescriptors(req.Descriptors))
+		(len(s.Descriptors) == 0 || s.hasDescriptors(req)) &&
+		(s.Domain == "" || s.Domain == req.Domain) &&
+		(len(s.Entries) == 0 || s.hasEntries(req.Entries))
 }
 
 // hasHost says whether one of the scope's hosts agrees; "*.example.com" is not example.com itself, as in certificates.
@@ -167,9 +174,9 @@ func (s *Scope) hasHeaders(headers map[string][]string) bool {
 }
 
 // hasDescriptors says whether each descriptor of the scope has one of its values.
-func (s *Scope) hasDescriptors(descriptors map[string]string) bool {
+func (s *Scope) hasDescriptors(req *Request) bool {
 	for i := range s.Descriptors {
-		if v, ok := descriptors[s.Descriptors[i].Name]; !ok || !slices.Contains(s.Descriptors[i].Values, v) {
+		if v, ok := req.Descriptor(s.Descriptors[i].Name); !ok || !slices.Contains(s.Descriptors[i].Values, v) {
 			return false
 		}
 	}

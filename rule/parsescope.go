@@ -25,7 +25,7 @@ func (v value) scope(s *Scope) {
 		v.paths(s)
 		return
 	}
-	o, ok := v.object("paths", "methods", "hosts", "headers", "descriptors")
+	o, ok := v.object("paths", "methods", "hosts", "headers", "descriptors", "domain", "entries")
 	if !ok {
 		return
 	}
@@ -47,12 +47,13 @@ func (v value) scope(s *Scope) {
 		s.Headers = headers.attributes(value.headerName)
 	}
 	if descriptors, ok := o.get("descriptors"); ok {
-		s.Descriptors = descriptors.attributes(func(key value, name string) string {
-			if strings.ContainsFunc(name, unicode.IsControl) {
-				key.fail(quote(name)+" has a control character", "write a name that people can read")
-			}
-			return name
-		})
+		s.Descriptors = descriptors.attributes(value.descriptorName)
+	}
+	if domain, ok := o.get("domain"); ok {
+		s.Domain, _ = domain.text(maxName)
+	}
+	if entries, ok := o.get("entries"); ok {
+		s.Entries = entries.entries()
 	}
 }
 
@@ -67,6 +68,52 @@ func (v value) paths(s *Scope) {
 		return text, ""
 	})
 	v.reviewPaths(s)
+}
+
+// entries reads a descriptor as a whole. An entry of which only the name matters may be that name alone.
+func (v value) entries() []EntryScope {
+	items := v.list(maxEntries)
+	if len(items) == 0 {
+		v.fail("is an empty list", "leave it out: then it does not matter")
+	}
+	list := make([]EntryScope, 0, len(items))
+	for _, item := range items {
+		var e EntryScope
+		if item.node.Kind != yaml.MappingNode {
+			e.Key, _ = item.text(maxName)
+			e.Key = item.descriptorName(e.Key)
+		} else if o, ok := item.object("key", "value", "except"); ok {
+			o.entry(&e)
+		}
+		e.compile()
+		list = append(list, e)
+	}
+	return list
+}
+
+// entry reads one entry that says more than its name.
+func (o *object) entry(e *EntryScope) {
+	key, found := o.get("key")
+	if !found {
+		o.fail("has no key", "write key: NAME, as the proxy sends it")
+		return
+	}
+	e.Key, _ = key.text(maxName)
+	e.Key = key.descriptorName(e.Key)
+	if values, ok := o.get("value"); ok {
+		e.Values = values.words(asWritten)
+	}
+	if except, ok := o.get("except"); ok {
+		e.Except = except.words(asWritten)
+	}
+}
+
+// descriptorName refuses names that people could not tell apart.
+func (v value) descriptorName(name string) string {
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		v.fail(quote(name)+" has a control character", "write a name that people can read")
+	}
+	return name
 }
 
 // words reads a list of texts, or one text, each once. The function gives a text's canonical form, and how to write it if it is wrong.

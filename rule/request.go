@@ -17,6 +17,10 @@ type Request struct {
 	Headers map[string][]string
 	// Descriptors are what doors without HTTP know: names and values of their own.
 	Descriptors map[string]string
+	// Domain is what a proxy's descriptor belongs to, and Entries are that descriptor in its order; a name that is in both
+	// Entries and Descriptors has the value of its first entry.
+	Domain  string
+	Entries []Entry
 	// Class is how much the request matters, by who knows it; unset, the document's classes or the method tell. A request of
 	// ClassTest spends budgets of its own.
 	Class Class

@@ -10,6 +10,10 @@ type Scope struct {
 	Hosts []string
 	// Headers and Descriptors name exact values, one of which must be there.
 	Headers, Descriptors []Attribute
+	// Domain is the domain that a proxy must have sent the descriptor for; empty: any, or none.
+	Domain string
+	// Entries are a descriptor as a whole, in its order: one that is longer, or ordered otherwise, does not agree.
+	Entries []EntryScope
 	// PathCase says whether the letter case of a path matters.
 	PathCase PathCase
 	// TrailingSlash says whether a slash at the end of a path matters.

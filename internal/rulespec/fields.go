@@ -56,6 +56,22 @@ func scopeFields() []Field {
 		{Name: "hosts", Value: oneOrMore(text(253)), Doc: "Names without a port, or `*.example.com` for the names below it."},
 		{Name: "headers", Value: named(), Doc: "Each of these headers must have one of its values."},
 		{Name: "descriptors", Value: named(), Doc: "The same for descriptors, which doors without HTTP know."},
+		{Name: "domain", Value: text(256), Doc: "The domain that a proxy sent the descriptor for."},
+		{
+			Name: "entries", Value: Value{Type: "list of maps", Fields: entryFields(), schema: object{
+				"type": "array", "minItems": 1, "maxItems": 8, "items": object{"anyOf": list{text(256).schema, mapSchema(entryFields())}},
+			}},
+			Doc: "A proxy's descriptor as a whole, in its order: one with more entries, or in another order, does not agree. An entry of which only the name matters may be that name alone.",
+		},
+	}
+}
+
+// entryFields are the keys of an entry.
+func entryFields() []Field {
+	return []Field{
+		{Name: "key", Required: true, Value: text(256), Doc: "The entry's name."},
+		{Name: "value", Value: oneOrMore(text(2048)), Doc: "The values that agree; one that ends in `*` stands for all that begin so. Left out, any does."},
+		{Name: "except", Value: oneOrMore(text(2048)), Doc: "Values that do not, written the same way."},
 	}
 }
 

@@ -189,6 +189,11 @@ func home(path, field, value string) string {
 		return "{rules: [], shedders: {" + path[len("shedders."):] + ": {" + set + "}}}"
 	case "scope":
 		set = "scope: {" + set + "}"
+	case "entries":
+		if field != "key" {
+			set += ", key: k"
+		}
+		set = "scope: {entries: [{" + set + "}]}"
 	case "lease":
 		set = "lease: {" + set + "}"
 	case "queue":
