@@ -35,7 +35,7 @@ func hoarders() []Load {
 		hoard("hoard", "3 of 4 servers are cut off with their leases; then all spend what they can",
 			act{at: 2100 * ms, every: 6 * sec, do: flood(4000, 2*sec)}),
 		hoard("hoard-late", "as hoard, but all wait until about the end of the leases, each time later", sweep(0, flood(1500, 10*ms))...),
-		hoard("hoard-crash", "as hoard, but those that are cut off stand still, spend what they hold unheard and crash; the other asks a little later",
+		hoard("hoard-crash", "as hoard, but those that are cut off stand still, spend all unheard and crash; the other asks a little later",
 			slices.Concat(holdStill(), sweep(0, floodOf(1500, 5*ms, isCut)), sweep(10*ms, killCut(500*ms)),
 				sweep(65*ms, floodOf(5000, 30*ms, isFree)))...),
 	}
@@ -106,6 +106,10 @@ func messageFaults() []Load {
 			acts: []act{{at: sec, do: weather(6*sec, func(n *network) { n.least, n.mean = 5_000, 60_000 })}}},
 		{Name: "stale-answers", About: "a fifth of the answers are older ones", Lasts: 10 * sec, Holders: 10, Rules: strict(),
 			demand: demand{times: 2}, acts: []act{{at: sec, do: weather(5*sec, func(n *network) { n.stale = 0.2 })}},
+			bars: bars{from: 7 * sec, admitted: 0.98}},
+		{Name: "foreign-answers", About: "a fifth of the answers give 1,000 tokens more: of older rules, to other asks, or of no rule",
+			Lasts: 10 * sec, Holders: 10, Rules: strict(), demand: demand{times: 2},
+			acts: []act{{at: sec, do: weather(5*sec, func(n *network) { n.foreign = 0.2 })}},
 			bars: bars{from: 7 * sec, admitted: 0.98}},
 	}
 }

@@ -29,6 +29,7 @@ type network struct {
 	double      float64 // the part of the asks that arrives twice, the second up to lateBy later
 	replay      float64 // the part of the asks that arrives again after seconds
 	stale       float64 // the part of the answers in whose place an older one is given
+	foreign     float64 // the part of the answers in whose place one is given that no coordinator gave
 	down        bool    // nothing gets through
 }
 
@@ -152,6 +153,8 @@ func (f *fleet) reach(c *call, r *replica) {
 		return
 	case f.chance(n.stale):
 		answers, c.from.old = c.from.old, answers
+	case f.chance(n.foreign) && err == nil:
+		answers = f.foreign(answers)
 	case err == nil:
 		c.from.old = answers
 	}
@@ -162,6 +165,32 @@ func (f *fleet) reach(c *call, r *replica) {
 	}
 
 	f.after(d, c.from, func() { f.answer(c, answers, err) })
+}
+
+// foreign returns answers that give a thousand tokens more each, and that a holder can tell from
+// its coordinator's: by an older rule set, by their number, by their seq, or since they know no rule.
+func (f *fleet) foreign(given *ledger.Answers) *ledger.Answers {
+	answers := *given
+	answers.Keys = slices.Clone(given.Keys)
+	kind := f.rnd.IntN(4)
+
+	for i := range answers.Keys {
+		a := &answers.Keys[i].Answer
+		a.Granted += 1_000
+
+		switch kind {
+		case 0:
+			answers.Version = 0
+		case 1:
+			answers.Keys = append(answers.Keys, answers.Keys[i])
+		case 2:
+			a.Seq++
+		case 3:
+			a.Terms = ledger.Terms{}
+		}
+	}
+
+	return &answers
 }
 
 // refused has a call go to the next coordinator, with the same seq, or fail after the last.
