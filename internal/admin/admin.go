@@ -96,6 +96,7 @@ func (d *Door) Register(api huma.API) {
 	secure(api)
 	d.registerRules(api)
 	d.registerHistory(api)
+	d.registerAudit(api)
 	d.registerDocument(api)
 	d.registerOverrides(api)
 	d.registerStreams(api)

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
-	"net/textproto"
 	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/leaseway/leaseway/internal/check"
 	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -27,18 +26,6 @@ type LimitView struct {
 	ResetSec      int64  `doc:"Seconds until the budget is whole, rounded up."                json:"resetSec"`
 	RetryAfterSec int64  `doc:"Seconds until a token is given, rounded up; 0: now, or never." json:"retryAfterSec"`
 	Reason        string `doc:"Why none would be given."                                      json:"reason,omitempty"`
-}
-
-// LimitAttributes are what is known about a request.
-type LimitAttributes struct {
-	User        string            `doc:"Who the caller is."                        json:"user,omitempty"`
-	IP          string            `doc:"The caller's address."                     json:"ip,omitempty"`
-	APIKey      string            `doc:"The credential that the caller presented." json:"apikey,omitempty"`
-	Method      string            `doc:"The HTTP method."                          json:"method,omitempty"`
-	Path        string            `doc:"The path."                                 json:"path,omitempty"`
-	Host        string            `doc:"The host."                                 json:"host,omitempty"`
-	Headers     map[string]string `doc:"HTTP headers."                             json:"headers,omitempty"`
-	Descriptors map[string]string `doc:"Names and values of your own."             json:"descriptors,omitempty"`
 }
 
 type (
@@ -59,8 +46,8 @@ type (
 		LimitsInput
 
 		Body struct {
-			Key        string           `doc:"The value of keyBy, whatever a rule counts by." json:"key,omitempty"        maxLength:"4096"`
-			Attributes *LimitAttributes `doc:"Instead of key."                                json:"attributes,omitempty"`
+			Key        string            `doc:"The value of keyBy, whatever a rule counts by." json:"key,omitempty"        maxLength:"4096"`
+			Attributes *check.Attributes `doc:"Instead of key."                                json:"attributes,omitempty"`
 		}
 	}
 	limitsOutput struct {
@@ -87,7 +74,7 @@ func (d *Door) registerLimits(api huma.API) {
 			return d.limits(ctx, &in.LimitsInput, in.Key, nil)
 		}
 
-		return d.limits(ctx, &in.LimitsInput, "", &LimitAttributes{User: in.User, IP: in.IP})
+		return d.limits(ctx, &in.LimitsInput, "", &check.Attributes{User: in.User, IP: in.IP})
 	})
 	register(d, api, route{
 		id: "find-limits", method: http.MethodPost, path: "/v1/limits", summary: "See what a request has left under each rule",
@@ -103,7 +90,7 @@ func (d *Door) registerLimits(api huma.API) {
 }
 
 // limits are what a key, or a request, has left.
-func (d *Door) limits(ctx context.Context, in *LimitsInput, key string, attributes *LimitAttributes) (*limitsOutput, error) {
+func (d *Door) limits(ctx context.Context, in *LimitsInput, key string, attributes *check.Attributes) (*limitsOutput, error) {
 	state, err := d.view.state(ctx)
 	if err != nil {
 		return nil, err
@@ -111,7 +98,7 @@ func (d *Door) limits(ctx context.Context, in *LimitsInput, key string, attribut
 
 	var req *rule.Request
 	if attributes != nil {
-		if req, err = attributes.request(); err != nil {
+		if req, err = asked(attributes); err != nil {
 			return nil, err
 		}
 	}
@@ -200,31 +187,16 @@ func seconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
-// request is the attributes as rules look at them.
-func (a *LimitAttributes) request() (*rule.Request, error) {
-	req := &rule.Request{
-		User: a.User, APIKey: a.APIKey, Method: a.Method, Path: a.Path, Host: a.Host, Descriptors: a.Descriptors, Peek: true,
+// asked is the request of which attributes speak.
+func asked(attributes *check.Attributes) (*rule.Request, error) {
+	req, err := attributes.Request()
+	req.Peek = true
+
+	if field, ok := errors.AsType[*check.FieldError](err); ok {
+		location := "body." + field.Field
+
+		return nil, refuse(http.StatusUnprocessableEntity, "%s", field.Error()).at(location, field.Message, "")
 	}
 
-	if a.IP != "" {
-		ip, err := netip.ParseAddr(a.IP)
-		if err != nil {
-			return nil, unfit("body.attributes.ip", "is no address", "write one such as 192.0.2.7 or 2001:db8::7")
-		}
-
-		req.IP = ip
-	}
-
-	if a.Path != "" && a.Path[0] != '/' {
-		return nil, unfit("body.attributes.path", "does not begin with a slash", "write the path alone")
-	}
-
-	if len(a.Headers) > 0 {
-		req.Headers = make(map[string][]string, len(a.Headers))
-		for name, value := range a.Headers {
-			req.Headers[textproto.CanonicalMIMEHeaderKey(name)] = []string{value}
-		}
-	}
-
-	return req, nil
+	return &req, err
 }

@@ -55,7 +55,7 @@ func floors() map[string]place {
 		"leasewayhttp":       {doors, []string{root, "rule", "internal/mishap"}},
 		"internal/rest":      {doors, nil},
 		"internal/check":     {doors, []string{root, "internal/rest", "rule"}},
-		"internal/admin":     {doors, []string{"internal/rest", "internal/rulestore", "rule"}},
+		"internal/admin":     {doors, []string{"internal/check", "internal/rest", "internal/rulestore", "rule"}},
 		"internal/accesslog": {doors, []string{root}},
 
 		root: {sdk, []string{

@@ -44,8 +44,8 @@ func (Values) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{text, {Type: huma.TypeArray, Items: text, MaxItems: &most}}}
 }
 
-// request is the attributes as the SDK takes them. The error is a *FieldError.
-func (a *Attributes) request() (leaseway.Request, error) {
+// Request is the attributes as the SDK takes them. The error is a *FieldError.
+func (a *Attributes) Request() (leaseway.Request, error) {
 	req := leaseway.Request{
 		User: a.User, APIKey: a.APIKey,
 		Method: a.Method, Host: a.Host, Path: a.Path,

@@ -61,7 +61,7 @@ type Attributes struct {
 // Check asks whether a request with these attributes may pass, under all rules that match it. A nil cost is the rules' own,
 // which is 1 token unless they say otherwise; 0 looks and charges nothing. passDelay is as in Decide. The error is a *FieldError.
 func (d *Door) Check(ctx context.Context, attributes Attributes, cost *int64, passDelay bool) (leaseway.Decision, error) {
-	req, err := attributes.request()
+	req, err := attributes.Request()
 	if err != nil {
 		return leaseway.Decision{}, err
 	}

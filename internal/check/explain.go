@@ -39,7 +39,7 @@ type Explained struct {
 // Explain adds to an answer what every rule in force has to do with a request of these attributes, and what gives its
 // class. It charges nothing. The error is a *FieldError.
 func (d *Door) Explain(answer Answer, attributes Attributes, cost *int64) (*Explained, error) {
-	req, err := attributes.request()
+	req, err := attributes.Request()
 	if err != nil {
 		return nil, err
 	}
