@@ -21,6 +21,15 @@ func (l *Limiter) Begin(waited time.Duration) {
 	l.shedder.meter.Begin(l.table.Now(), waited.Microseconds())
 }
 
+// Waited notes that a request which has begun waited for so long inside of this
+// process, such as for a worker of a pool behind the middleware. It is for the
+// queueWait of the worker shedder, and asks for no End.
+func (l *Limiter) Waited(d time.Duration) {
+	defer l.survived("measuring a request")
+
+	l.shedder.meter.Waited(d.Microseconds())
+}
+
 // End notes that the worker is done with a request that Begin was called for.
 func (l *Limiter) End() {
 	defer l.survived("measuring a request")

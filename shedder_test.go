@@ -230,6 +230,38 @@ func TestAProcessMeasuresItself(t *testing.T) {
 	})
 }
 
+// What a request waits behind the middleware, for a worker of a pool, is part of the wait; it makes nobody busy.
+func TestTheWaitForAWorkerIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := leaseway.Embedded(parsedRules(t, "rules: []\nshedders: {worker: {queueWait: 100ms, rise: 500ms}}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close(context.Background())
+
+		// A pool is behind: each of ten requests a second begins at once, and has waited 400 ms for a worker.
+		time.Sleep(50 * time.Millisecond) // between two samples
+
+		for range 30 {
+			l.Begin(0)
+			l.Waited(400 * time.Millisecond)
+			l.End()
+			time.Sleep(100 * time.Millisecond)
+		}
+
+		synctest.Wait()
+
+		loads := l.Stats().Shedders[0].Loads
+		if len(loads) != 1 || loads[0].Signal != "queueWait" || loads[0].Value != 4 {
+			t.Errorf("the loads are %v, want a queueWait of 4", loads)
+		}
+
+		if d := l.Decide(t.Context(), leaseway.Request{Class: rule.ClassTest}); d.Reason != leaseway.ReasonShedWorker {
+			t.Errorf("all wait four times too long, and a test got %+v", d)
+		}
+	})
+}
+
 // Whatever the program's own function does, requests are served, and it is said once.
 func TestASignalThatIsOfNoUseShedsNothing(t *testing.T) {
 	for name, read := range map[string]func(done chan struct{}) float64{

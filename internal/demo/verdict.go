@@ -116,7 +116,7 @@ func (r *Duel) claim(was, is *CrowdResult) {
 		Verdict{
 			Claim: fmt.Sprintf("%s: at least %.0f %% of their requests are served with Leaseway, and more than without",
 				is.Crowd, 100*servedShare),
-			Held: is.share() >= servedShare && is.share() > was.share(),
+			Held:  is.share() >= servedShare && is.share() > was.share(),
 			Found: fmt.Sprintf("%.1f %% without, %.1f %% with", 100*was.share(), 100*is.share()),
 		})
 }

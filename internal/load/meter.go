@@ -2,9 +2,9 @@
 // at, how long they waited, and how much of the processor time that it may use it
 // does use.
 //
-//	Begin, End ──▶ Meter ──┐
-//	cgroup, /proc ──▶ CPU ─┼──▶ one number for each since it was last read
-//	a function ──▶ Watched ┘
+//	Begin, Waited, End ──▶ Meter ──┐
+//	cgroup, /proc ─────────▶ CPU ──┼──▶ one number for each since it was last read
+//	a function ─────────▶ Watched ─┘
 //
 // It draws no conclusion: internal/shed does, and the SDK brings the two together.
 package load
@@ -24,6 +24,8 @@ type Meter struct {
 	sum    int64 // of busy × time since then
 	began  int64 // requests since then
 	waited int64 // how long they waited, together
+	turns  int64 // requests since then that waited after they had begun
+	inside int64 // how long those waited, together
 }
 
 // Begin notes that a request begins at now, having waited for its turn.
@@ -34,6 +36,14 @@ func (m *Meter) Begin(now, waited int64) {
 	m.busy++
 	m.began++
 	m.waited += max(0, waited)
+	m.mu.Unlock()
+}
+
+// Waited notes that a request which began has waited since for its turn, such as for a worker.
+func (m *Meter) Waited(waited int64) {
+	m.mu.Lock()
+	m.turns++
+	m.inside += max(0, waited)
 	m.mu.Unlock()
 }
 
@@ -57,7 +67,9 @@ func (m *Meter) advance(now int64) {
 // Reading is what a Meter saw since it was last read.
 type Reading struct {
 	Busy float64 // requests under way at once, on average
-	Wait float64 // µs that a request waited before it began, on average; NaN if requests are under way and none began
+	// Wait is what a request waited, µs, on average: before it began, and after that for its turn. It is NaN if requests are under
+	// way and none of them began or had its turn.
+	Wait float64
 }
 
 // Read returns what came since the last Read, and begins anew.
@@ -73,13 +85,13 @@ func (m *Meter) Read(now int64) Reading {
 	}
 
 	switch {
-	case m.began > 0:
-		r.Wait = float64(m.waited) / float64(m.began)
+	case m.began > 0 || m.turns > 0:
+		r.Wait = float64(m.waited)/float64(max(1, m.began)) + float64(m.inside)/float64(max(1, m.turns))
 	case m.busy > 0:
 		r.Wait = math.NaN()
 	}
 
-	m.from, m.sum, m.began, m.waited = m.at, 0, 0, 0
+	m.from, m.sum, m.began, m.waited, m.turns, m.inside = m.at, 0, 0, 0, 0, 0
 
 	return r
 }

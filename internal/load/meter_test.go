@@ -40,6 +40,32 @@ func TestAMeterAveragesOverTheTimeBetweenReads(t *testing.T) {
 	}
 }
 
+// A request may wait before it begins, and again behind that for a worker: the means add up, whoever had its turn when.
+func TestAMeterAddsTheWaitForATurn(t *testing.T) {
+	t.Parallel()
+
+	var m Meter
+
+	m.Begin(100, 10)
+	m.Begin(100, 30)
+	m.Waited(500)
+
+	if got := m.Read(1000); got.Wait != 20+500 {
+		t.Errorf("got %+v, want a wait of 20 µs and 500 µs", got)
+	}
+
+	m.Waited(300)
+	m.Waited(-1)
+
+	if got := m.Read(2000); got.Wait != 150 || got.Busy != 2 {
+		t.Errorf("got %+v when nobody began and two had their turn", got)
+	}
+
+	if got := m.Read(3000); !math.IsNaN(got.Wait) {
+		t.Errorf("got %+v when nobody had a turn", got)
+	}
+}
+
 // Clocks are read before the lock is had, and a request may end that never began.
 func TestAMeterBearsDisorder(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ nothing. The load is smoothed over half of ` + "`rise`" + `. It is the highest t
 |---|---|
 | busy workers / workers | ` + "`leaseway.WithWorkers(n)`" + `, and the middleware, which counts the requests that handlers are at |
 | requests in flight / ` + "`inFlight`" + ` | the middleware |
-| wait before a request begins / ` + "`queueWait`" + ` | the middleware, by the ` + "`X-Request-Start`" + ` of a trusted proxy; ` + "`Limiter.Begin`" + ` |
+| wait before a request begins / ` + "`queueWait`" + ` | the middleware, by the ` + "`X-Request-Start`" + ` of a trusted proxy; ` + "`Limiter.Begin`" + `; for a wait behind the middleware, as for a worker of a pool, ` + "`Limiter.Waited`" + ` |
 | processor time used / allowed, by the cgroup or else the machine | ` + "`leaseway.WithCPU()`, `leaseway serve --measure-cpu`" + ` |
 | anything else, as a share of 1 | ` + "`leaseway.WithSignal(name, function)`" + ` |
 
