@@ -28,6 +28,16 @@ func (m *Middleware) hold(ctx context.Context, d *leaseway.Decision) (wanted boo
 	return false
 }
 
+// refuseDelay turns an allowed decision into the refusal of a request that would be held for longer than anybody waits. What is
+// left is looked up again, since its tokens went back.
+func (m *Middleware) refuseDelay(ctx context.Context, d *leaseway.Decision, req leaseway.Request) {
+	early := d.Delay - m.config.maxDelay
+	m.limiter.Refund(*d)
+	req.Peek = true
+	*d = m.limiter.Decide(ctx, req)
+	d.Allowed, d.Reason, d.Delay, d.RetryAfter = false, leaseway.ReasonDelayed, 0, early
+}
+
 // leave ends a request that nobody waits for, without a body. It still needs a status, or net/http would say 200 for what
 // was never served, to whoever is there after all: contexts end when servers stop, too, and when deadlines pass.
 func leave(w http.ResponseWriter) {

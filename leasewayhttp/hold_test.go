@@ -258,3 +258,37 @@ func TestManyHeldRequestsLeaveNothingBehind(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoDoesNotWaitIsRefusedInstead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		emptyPools()
+		limiter, err := leaseway.Embedded(mustParse(t, "rules: [{id: r, algorithm: leaky_bucket, limit: 10, window: 1s, burst: 9}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = limiter.Close(context.Background()) })
+		served := 0
+		handler := New(limiter, WithMaxDelay(100*time.Millisecond)).Handler(
+			http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
+		// The first is served at once, the second is held for 100 ms. Meanwhile a third would wait for 200 ms.
+		serve := func() *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, get("/v1/x"))
+			return w
+		}
+		serve()
+		go serve()
+		synctest.Wait()
+		for range 3 { // the tokens come back each time
+			w := serve()
+			if h := w.Header(); w.Code != http.StatusTooManyRequests || h.Get("Retry-After") != "1" ||
+				h.Get("Leaseway-Reason") != "delayed" || h.Get("X-Ratelimit-Remaining") != "7" {
+				t.Errorf("status %d, fields %v; want 429, delayed, 7 left", w.Code, h)
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+		if w := serve(); w.Code != http.StatusOK || served != 3 {
+			t.Errorf("100 ms later: status %d, %d served, want 200 and 3", w.Code, served)
+		}
+	})
+}

@@ -122,6 +122,9 @@ func (m *Middleware) decide(d *leaseway.Decision, h http.Header, r *http.Request
 		req = m.attributed(req, r)
 	}
 	*d = m.limiter.Decide(r.Context(), req)
+	if d.Allowed && m.config.maxDelay > 0 && d.Delay > m.config.maxDelay {
+		m.refuseDelay(r.Context(), d, req)
+	}
 	switch {
 	case !d.Allowed:
 		wait = m.retryAfterSec(d)

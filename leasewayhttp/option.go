@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/rule"
@@ -42,6 +43,7 @@ type config struct {
 	docs       string
 	origins    []string
 	logger     *slog.Logger
+	maxDelay   time.Duration // 0 holds requests for as long as their rules say
 }
 
 func defaultConfig() config { return config{exempt: []string{"/healthz", "/livez", "/readyz"}} }
@@ -113,6 +115,13 @@ func WithDocs(url string) Option {
 // refused together do not come back together.
 func WithoutJitter() Option {
 	return optionFunc(func(c *config) { c.noJitter = true })
+}
+
+// WithMaxDelay refuses, as ReasonDelayed, what a leaky bucket would have held for longer than longest, and gives its tokens
+// back: for servers that are asked by somebody who does not wait. The default, also for what is not positive, holds each request
+// until its turn.
+func WithMaxDelay(longest time.Duration) Option {
+	return optionFunc(func(c *config) { c.maxDelay = max(0, longest) })
 }
 
 // WithCORS lets browser pages of these origins, such as "https://app.example.com", read refusals; "*" is every origin, for

@@ -134,7 +134,7 @@ func (f *refusal) problem() problem {
 		Reason: d.Reason, Rule: d.Rule, Docs: f.docs, RetryAfterSec: f.retryAfterSec,
 	}
 	switch d.Reason {
-	case leaseway.ReasonOverLimit:
+	case leaseway.ReasonOverLimit, leaseway.ReasonDelayed:
 		p.Type, p.Title = typeQuotaExceeded, "The limit for this caller is used up"
 		p.ViolatedPolicies = []string{d.Rule}
 	case leaseway.ReasonCostExceedsLimit:

@@ -52,11 +52,12 @@ func floors() map[string]place {
 			"internal/table", "internal/coordinator", "internal/store/memory", "internal/ledger", "internal/rate", "rule", "internal/plots",
 		}},
 
-		"leasewayhttp":       {doors, []string{root, "rule", "internal/mishap"}},
-		"internal/rest":      {doors, nil},
-		"internal/check":     {doors, []string{root, "internal/rest", "rule"}},
-		"internal/admin":     {doors, []string{"internal/check", "internal/rest", "internal/rulestore", "rule"}},
-		"internal/accesslog": {doors, []string{root}},
+		"leasewayhttp":        {doors, []string{root, "rule", "internal/mishap"}},
+		"internal/rest":       {doors, nil},
+		"internal/check":      {doors, []string{root, "internal/rest", "rule"}},
+		"internal/admin":      {doors, []string{"internal/check", "internal/rest", "internal/rulestore", "rule"}},
+		"internal/accesslog":  {doors, []string{root}},
+		"internal/proxycheck": {doors, []string{root, "leasewayhttp", "internal/check"}},
 
 		root: {sdk, []string{
 			"internal/table", "internal/coordinator", "internal/store", "internal/store/memory", "internal/rpc",

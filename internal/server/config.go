@@ -28,6 +28,9 @@ type Config struct {
 	// AdminCertificates give client certificates a role in the admin API: NAME=ROLE or NAME=ROLE:PREFIX.
 	AdminCertificates []string
 
+	// TrustedProxies are networks, or single addresses, whose peers may ask on behalf of their clients.
+	TrustedProxies []string
+
 	Rules   string // path of the rule document; "" for those of the rule store
 	DataDir string // what must outlive the process
 
@@ -82,6 +85,8 @@ func (c *Config) flags() *pflag.FlagSet {
 		"HTTP `address` of its own for the admin API, /metrics and profiles (default: the first two at --listen)")
 	fs.StringSliceVar(&c.AdminCertificates, "admin-certificate", nil,
 		"client certificates with a `role` in the admin API: NAME=viewer, operator or admin, and :PREFIX for some rules only")
+	fs.StringSliceVar(&c.TrustedProxies, "trusted-proxies", nil,
+		"`networks` of the reverse proxies that ask at GET /v1/check, such as 10.0.0.0/8: what they say of their clients is believed")
 	fs.StringVar(&c.Rules, "rules", "",
 		"the rule document, a YAML or JSON `file`, instead of a rule store; changes to it take effect at once")
 	fs.AddFlagSet(c.RuleStoreFlags())
@@ -193,6 +198,10 @@ func (c *Config) validate() error {
 
 	if _, err := rule.ParseSwitches(c.Kill...); err != nil {
 		errs = append(errs, usage("--kill: %v", err))
+	}
+
+	if _, err := c.trustedProxies(); err != nil {
+		errs = append(errs, err)
 	}
 
 	if c.DataDir == "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/proxycheck"
 	"github.com/leaseway/leaseway/internal/rest"
 )
 
@@ -31,6 +32,7 @@ type admitter interface{ Allows(token string) bool }
 // routes are what the HTTP listeners serve.
 //
 //	/healthz, /readyz, /openapi.json    to everyone: an orchestrator has no token, and nothing in them is secret
+//	/v1/check?profile=…                 to trusted proxies, with a token of their own when there are tokens
 //	/v1/…, /metrics                     to callers with a token, when there are tokens: metrics name the rules and their traffic
 //	/admin/…, /v1/limits                to whom the admin door says: services and holders may ask for limits
 //	/debug/pprof/                       to this machine, and only where the admin door has a listener of its own
@@ -38,6 +40,7 @@ type admitter interface{ Allows(token string) bool }
 // With a listener of its own the admin door takes /metrics along.
 type routes struct {
 	door    *check.Door
+	proxies *proxycheck.Door
 	admin   *admin.Door // nil for none
 	ready   *readiness
 	metrics http.Handler
@@ -57,6 +60,7 @@ func (r *routes) handler(adminApart bool) http.Handler {
 
 	mux := r.base(api)
 	mux.Handle("/v1/", guard(r.tokens, api))
+	mux.Handle("/v1/check", r.checks(guard(r.tokens, api)))
 
 	if r.admin != nil {
 		r.admin.RegisterLimits(described)
@@ -73,6 +77,20 @@ func (r *routes) handler(adminApart bool) http.Handler {
 	}
 
 	return recovering(mux, r.panics, r.log)
+}
+
+// checks has proxies, which send what their clients sent, apart from services, which ask in JSON.
+func (r *routes) checks(services http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case !proxycheck.Asked(req):
+			services.ServeHTTP(w, req)
+		case r.tokens != nil && !r.tokens.Allows(req.Header.Get(proxycheck.TokenField)):
+			writeProblem(w, http.StatusForbidden, "have the proxy set "+proxycheck.TokenField+" to one of the server's tokens")
+		default:
+			r.proxies.ServeHTTP(w, req)
+		}
+	})
 }
 
 // adminHandler is for the listener of people, where they have one.

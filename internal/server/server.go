@@ -32,6 +32,7 @@ import (
 
 	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/proxycheck"
 	"github.com/leaseway/leaseway/internal/rpc"
 )
 
@@ -194,9 +195,16 @@ func (s *server) openDoors() error {
 
 	s.grpc = rpc.NewServer(config)
 
-	sources := append(s.engine.sources(), grpcCounts(s.grpc), httpCounts(&s.panics), buildInfo())
+	trusted, err := s.config.trustedProxies()
+	if err != nil {
+		return err
+	}
+
+	proxies := proxycheck.New(proxycheck.Config{Limiter: s.engine.limiter, Trusted: trusted, Logger: s.log})
+	sources := append(s.engine.sources(), grpcCounts(s.grpc), httpCounts(&s.panics), proxyCounts(proxies), buildInfo())
 	routes := routes{
-		door: door, admin: s.admin, ready: s.ready, metrics: metricsHandler(sources...), tokens: tokens, panics: &s.panics, log: s.log,
+		door: door, proxies: proxies, admin: s.admin, ready: s.ready, metrics: metricsHandler(sources...), tokens: tokens,
+		panics: &s.panics, log: s.log,
 	}
 	s.http = newHTTPServer(routes.handler(s.adminListener != nil), s.identity, s.log)
 
