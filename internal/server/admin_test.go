@@ -4,6 +4,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
 )
 
 // at is r as it is reached at another address.
@@ -110,6 +116,15 @@ func TestTokensOfTheStore(t *testing.T) {
 	r.want(t, "POST /v1/check", things("ada", 0), expected{http.StatusOK, `"allowed":true`})
 	r.want(t, "GET /v1/limits?key=ada", "", expected{http.StatusOK, `"remaining"`})
 	r.want(t, "GET /admin/rules", "", expected{http.StatusForbidden, ""})
+
+	conn := r.dial(t, nil)
+
+	for shown, want := range map[string]codes.Code{"": codes.Unauthenticated, people: codes.Unauthenticated, holder: codes.OK} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+shown)
+		if _, err := leasewayv1.NewCheckServiceClient(conn).Check(ctx, &leasewayv1.CheckRequest{}); status.Code(err) != want {
+			t.Errorf("Check over gRPC with %.8q: %v, want %v", shown, err, want)
+		}
+	}
 
 	r.token = people
 	r.want(t, "GET /admin/tokens", "", expected{http.StatusOK, "holder"})

@@ -56,6 +56,13 @@ func TestRulesOfAStoreReachEverybody(t *testing.T) {
 		}
 	}
 
+	eventually(t, "each instance is said to run the store's version", func() bool {
+		body := first.call(t, http.MethodGet, "/admin/instances", "").body
+		version := `"version":` + first.metric(t, "leaseway_rule_store_version")
+
+		return strings.Contains(body, `"behind":0`) && strings.Count(body, version) == 1+2 // the newest, first itself, and the holder
+	})
+
 	if a, b := first.metric(t, "leaseway_rules_version"), second.metric(t, "leaseway_rules_version"); a != b {
 		t.Errorf("two coordinators of one store number %s and %s", a, b)
 	}
