@@ -3,6 +3,7 @@ package server
 import (
 	"net"
 	"strings"
+	"time"
 
 	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/rulestore"
@@ -36,7 +37,9 @@ func (s *server) openAdmin() (admitter, error) {
 
 // fleet is what the admin door asks of the coordinator of this process.
 func (e *engine) fleet() fleet {
-	return fleet{coordinator: e.coordinator, rules: e.book.Current, feed: e.feed}
+	return fleet{coordinator: e.coordinator, rules: e.book.Current, feed: e.feed, self: func() admin.Instance {
+		return admin.Instance{Name: e.name, Incarnation: e.incarnation, Version: e.limiter.Rules().Version, Seen: time.Now()}
+	}}
 }
 
 // kept is where the rules come from, and what was last read there.

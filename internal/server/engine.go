@@ -24,6 +24,8 @@ type engine struct {
 
 	coordinator *coordinator.Coordinator
 	book        *coordinator.Book
+	name        string // of the limiter, and its incarnation
+	incarnation uint64
 	store       store.Store
 	storeCounts source
 	signer      *rpc.Signer
@@ -79,7 +81,10 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 		return err
 	}
 
-	opts := append(config.shedding(), leaseway.WithName(config.Name), leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log))
+	e.name, e.incarnation = config.Name, newIncarnation()
+
+	opts := append(config.shedding(), leaseway.WithName(config.Name), leaseway.WithIncarnation(e.incarnation),
+		leaseway.WithDeadline(config.Deadline), leaseway.WithLogger(e.log))
 	if config.inMemory() {
 		opts = append(opts, leaseway.WithInProcess()) // no call leaves the process, so none needs to be waited for
 	}

@@ -23,7 +23,8 @@ import (
 type fleet struct {
 	coordinator *coordinator.Coordinator
 	rules       func() *rule.Set
-	feed        *rulefeed.Feed // nil for rules of a file, whose versions are shown as they are
+	feed        *rulefeed.Feed        // nil for rules of a file, whose versions are shown as they are
+	self        func() admin.Instance // this process, which asks only while it decides; nil to leave it out
 }
 
 var _ admin.Fleet = fleet{}
@@ -34,12 +35,22 @@ const maxInstances = 10_000
 // Instances implements admin.Fleet.
 func (f fleet) Instances(context.Context) (admin.Roster, error) {
 	seen, more := f.coordinator.Roster(maxInstances)
-	roster := admin.Roster{Version: f.shown(f.rules().Version), More: more, Instances: make([]admin.Instance, len(seen))}
+	roster := admin.Roster{Version: f.shown(f.rules().Version), More: more}
 
-	for i, one := range seen {
-		roster.Instances[i] = admin.Instance{
-			Name: one.Name, Incarnation: one.Incarnation, Version: f.shown(one.Version), Seen: one.Seen,
+	if f.self != nil {
+		self := f.self()
+		self.Version = f.shown(self.Version)
+		roster.Instances = append(roster.Instances, self)
+	}
+
+	for _, one := range seen {
+		if f.self != nil && one.Incarnation == roster.Instances[0].Incarnation {
+			continue
 		}
+
+		roster.Instances = append(roster.Instances, admin.Instance{
+			Name: one.Name, Incarnation: one.Incarnation, Version: f.shown(one.Version), Seen: one.Seen,
+		})
 	}
 
 	slices.SortFunc(roster.Instances, func(a, b admin.Instance) int {
