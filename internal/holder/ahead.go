@@ -86,5 +86,5 @@ func (l *Lease) begin(now int64) {
 	l.denyTill.Store(0)
 
 	l.heard.end, l.heard.late = n.end, n.late
-	l.heard.window = ledger.Window{Used: n.granted}
+	l.heard.window = &ledger.Window{Used: n.granted}
 }

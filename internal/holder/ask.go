@@ -180,7 +180,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.end > max(1, a.Terms.Length)/2
 	l.heard = heard{
 		at: max(1, sent.at), tat: a.Level.Shift(sent.at), spent: sent.spent, others: a.Others, holders: a.Holders,
-		under: l.heard.carries(&a.Terms), window: a.Window, end: now + a.Window.Left, late: now - sent.at,
+		under: l.heard.carries(&a.Terms), window: counts(a), end: now + a.Window.Left, late: now - sent.at,
 	}
 	l.settleDebt(now, a)
 
@@ -198,7 +198,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 func (l *Lease) hearLate(now int64, a *ledger.Answer) {
 	l.heard = heard{
 		at: max(1, l.sent.at), tat: a.Level.Shift(l.sent.at), others: a.Others + a.Granted - a.Spent, holders: a.Holders,
-		under: l.heard.carries(&a.Terms), window: a.Window, end: now + a.Window.Left, late: now - l.sent.at,
+		under: l.heard.carries(&a.Terms), window: counts(a), end: now + a.Window.Left, late: now - l.sent.at,
 	}
 	l.settleDebt(now, a)
 }

@@ -14,9 +14,9 @@ type heard struct {
 
 	at      int64 // when its ask was sent; 0: never
 	holders int64
-	window  ledger.Window // of a window or log
-	end     int64         // when that ends: told late rather than early,
-	late    int64         // by this at most
+	window  *ledger.Window // of a window or log; nil for a bucket
+	end     int64          // when that ends: told late rather than early,
+	late    int64          // by this at most
 }
 
 // Remaining returns what one central counter would have left at now, as far as
@@ -150,6 +150,26 @@ func (h *heard) carries(t *ledger.Terms) *ledger.Terms {
 	return &own
 }
 
+// counts returns what heard should keep of an answer's window.
+func counts(a *ledger.Answer) *ledger.Window {
+	if al := a.Terms.Algorithm; al == rate.TokenBucket || al == rate.LeakyBucket {
+		return nil
+	}
+
+	w := a.Window
+
+	return &w
+}
+
+// counted returns what a window or log had counted at the answer, nothing for a bucket.
+func (h *heard) counted() ledger.Window {
+	if h.window == nil {
+		return ledger.Window{}
+	}
+
+	return *h.window
+}
+
 func (h *heard) bucket() bool {
 	a := h.terms().Algorithm
 
@@ -168,7 +188,7 @@ func (h *heard) avail(now int64) int64 {
 	case now >= h.end:
 		return b.Burst
 	default:
-		return max(0, b.Burst-h.window.Used)
+		return max(0, b.Burst-h.counted().Used)
 	}
 }
 
@@ -181,8 +201,8 @@ func (h *heard) wait(now, n int64) int64 {
 		w, elapsed := h.roll(now)
 
 		return h.sliding().Wait(w, elapsed, n)
-	case h.terms().Algorithm == rate.SlidingLog && h.window.Wait > 0:
-		return max(1, h.at+h.window.Wait-now)
+	case h.terms().Algorithm == rate.SlidingLog && h.counted().Wait > 0:
+		return max(1, h.at+h.counted().Wait-now)
 	default:
 		return h.left(now)
 	}
@@ -209,7 +229,8 @@ func (h *heard) sliding() rate.Sliding {
 func (h *heard) roll(now int64) (w rate.Window, elapsed int64) {
 	length := max(1, h.terms().Length)
 	start := h.end - length
-	w = rate.Window{Start: start, Used: h.window.Used, Prev: h.window.Prev}
+	c := h.counted()
+	w = rate.Window{Start: start, Used: c.Used, Prev: c.Prev}
 
 	for now >= start+length && (w.Used > 0 || w.Prev > 0) {
 		start += length

@@ -37,20 +37,19 @@ type rest struct {
 	quick  atomic.Int64 // requests for one token that were denied so without the lock, beside those
 	asking atomic.Bool  // it is in the queue
 
-	ahead   bool      // its next ask is for the next window
-	missed  bool      // the last ask got no answer
-	gone    bool      // it is in no table any more
-	stray   bool      // it never was, since the table is full; set before anyone else sees it
-	waiting []*waiter // for the next flight
-	flying  []*waiter // for the answer to the one under way
-	counted int64     // of TotalSpent, in the rule's counts
-	asks    int64     // messages about it
-	won     int64     // when the store last gave it a take
-	used    int64     // when a request last came to the slow path
-	downTo  int64     // until then its store does not answer
-	lead    int64     // how long before the end of its window it asks for the next one, µs
-	visit   int64     // the wheel's slot for it; under the wheel's lock
-	due     int64     // when it is to be visited, which may be turns away; under the same
+	ahead   bool   // its next ask is for the next window
+	missed  bool   // the last ask got no answer
+	gone    bool   // it is in no table any more
+	stray   bool   // it never was, since the table is full; set before anyone else sees it
+	line    *line  // nil: nobody waits
+	counted int64  // of TotalSpent, in the rule's counts
+	asks    uint32 // messages about it
+	visit   uint32 // the wheel's slot for it, the lower half; under the wheel's lock
+	won     int64  // when the store last gave it a take
+	used    int64  // when a request last came to the slow path
+	downTo  int64  // until then its store does not answer
+	lead    int64  // how long before the end of its window it asks for the next one, µs
+	due     int64  // when it is to be visited, which may be turns away; under the same
 }
 
 // shortKey is one more than the length of keys, in bytes, that need no memory of their own.

@@ -215,7 +215,7 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 	t := e.rule.table
 	e.refresh()
 
-	if e.ahead && len(e.waiting) == 0 && !c.back && !e.leaving() {
+	if e.ahead && len(e.waits()) == 0 && !c.back && !e.leaving() {
 		e.ahead = false
 		e.asks++
 		e.rule.counts.asks.Add(1)
@@ -223,7 +223,7 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 		return e.AskAhead(now, holder.Need{Seq: seq, Holder: t.holder}), true
 	}
 
-	if len(e.waiting) == 0 && !c.back && !e.leaving() && e.Suffices(now) {
+	if len(e.waits()) == 0 && !c.back && !e.leaving() && e.Suffices(now) {
 		return ledger.Ask{}, false // it was low when this flight was called for, and an answer came since
 	}
 
@@ -261,7 +261,7 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	}
 
 	if a.Answer.Ahead {
-		return len(e.waiting) > 0
+		return len(e.waits()) > 0
 	}
 
 	e.saw(now, &a.Answer)
@@ -276,7 +276,7 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	e.land(now, &a.Answer)
 	e.rule.table.wheel.sooner(e, e.Refresh())
 
-	return len(e.waiting) > 0 || e.Owes()
+	return len(e.waits()) > 0 || e.Owes()
 }
 
 // lost is an ask without a usable answer; under the lock.

@@ -9,9 +9,14 @@ import (
 
 // land tells the waiters of a flight what the answer was; under the lock.
 func (e *Entry) land(now int64, a *ledger.Answer) {
-	take, after := 0, e.takenCost(a)
+	q := e.line
+	if q == nil {
+		return
+	}
 
-	for _, w := range e.flying {
+	take, after := 0, q.takenCost(a)
+
+	for _, w := range q.flying {
 		switch w.by {
 		case byTake:
 			taken := a.Taken&(1<<take) != 0
@@ -30,13 +35,13 @@ func (e *Entry) land(now int64, a *ledger.Answer) {
 		}
 	}
 
-	clear(e.flying)
-	e.flying = e.flying[:0]
+	clear(q.flying)
+	q.flying = q.flying[:0]
 
 	// Those that came later are served from a refill, or refused with the rest.
-	rest := e.waiting[:0]
+	rest := q.waiting[:0]
 
-	for _, w := range e.waiting {
+	for _, w := range q.waiting {
 		if w.by == byTake && w.held == 0 && (e.landSpend(now, w) || e.landDeny(now, w)) {
 			continue
 		}
@@ -44,15 +49,16 @@ func (e *Entry) land(now int64, a *ledger.Answer) {
 		rest = append(rest, w)
 	}
 
-	clear(e.waiting[len(rest):])
-	e.waiting = rest
+	clear(q.waiting[len(rest):])
+	q.waiting = rest
+	e.disperse()
 }
 
 // takenCost returns the tokens of the takes that were given.
-func (e *Entry) takenCost(a *ledger.Answer) (n int64) {
+func (q *line) takenCost(a *ledger.Answer) (n int64) {
 	take := 0
 
-	for _, w := range e.flying {
+	for _, w := range q.flying {
 		if w.by == byTake {
 			if a.Taken&(1<<take) != 0 {
 				n += w.n
@@ -160,15 +166,21 @@ func (e *Entry) landLook(now int64, w *waiter) {
 
 // crash tells every waiter that there is no answer; under the lock.
 func (e *Entry) crash() {
-	for _, w := range e.flying {
+	q := e.line
+	if q == nil {
+		return
+	}
+
+	for _, w := range q.flying {
 		e.tell(w, failed)
 	}
 
-	for _, w := range e.waiting {
+	for _, w := range q.waiting {
 		e.tell(w, failed)
 	}
 
-	clear(e.flying)
-	clear(e.waiting)
-	e.flying, e.waiting = e.flying[:0], e.waiting[:0]
+	clear(q.flying)
+	clear(q.waiting)
+	q.flying, q.waiting = q.flying[:0], q.waiting[:0]
+	e.disperse()
 }

@@ -11,7 +11,7 @@ func (t *Table) Next() (at int64, ok bool) {
 
 	for slot := w.at + 1; slot < w.at+wheelSlots; slot++ {
 		for _, sp := range w.slots[slot%wheelSlots] {
-			if due := max(slot*slotWidth, sp.entry.due/slotWidth*slotWidth); sp.entry.visit == sp.at && (!ok || due < at) {
+			if due := max(slot*slotWidth, sp.entry.due/slotWidth*slotWidth); sp.entry.visit == uint32(sp.at) && (!ok || due < at) {
 				at, ok = due, true
 			}
 		}

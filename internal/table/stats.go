@@ -173,6 +173,6 @@ func (r *Rule) Key(key string) (s KeyStats, ok bool) {
 	defer e.mu.Unlock()
 
 	return KeyStats{
-		Asks: e.asks, Balance: e.Balance(), Remaining: e.Remaining(r.table.clock.Now()), Local: e.Local(),
+		Asks: int64(e.asks), Balance: e.Balance(), Remaining: e.Remaining(r.table.clock.Now()), Local: e.Local(),
 	}, true
 }

@@ -98,6 +98,7 @@ type Table struct {
 	live   atomic.Int64
 
 	waiters sync.Pool // of *waiter
+	lines   sync.Pool // of *line
 	flights sync.Pool // of *flight
 	mishaps mishap.Log
 	closed  atomic.Bool
@@ -152,7 +153,7 @@ func New(source Source, cfg Config) *Table {
 	t.desk.init()
 	t.fleet.all, t.fleet.rest = t.newRule(rule.FleetAllID), t.newRule(rule.FleetRestID)
 	t.wheel.at = t.clock.Now() / slotWidth
-	t.waiters.New, t.flights.New = newWaiter, newFlight
+	t.waiters.New, t.lines.New, t.flights.New = newWaiter, newLine, newFlight
 
 	return t
 }

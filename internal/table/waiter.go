@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -37,6 +38,31 @@ type waiter struct {
 	ch    chan fate
 }
 
+// line is who waits for a key. Most keys have none at most times: it goes back when nobody is left in it.
+type line struct {
+	waiting []*waiter // for the next flight
+	flying  []*waiter // for the answer to the one under way
+}
+
+func newLine() any { return &line{} }
+
+// waits returns those that wait for the next flight; under the lock, as all of a line.
+func (e *Entry) waits() []*waiter {
+	if e.line == nil {
+		return nil
+	}
+
+	return e.line.waiting
+}
+
+// disperse gives back a line that nobody is left in.
+func (e *Entry) disperse() {
+	if q := e.line; q != nil && len(q.waiting)+len(q.flying) == 0 {
+		e.line = nil
+		e.rule.table.lines.Put(q)
+	}
+}
+
 func newWaiter() any { return &waiter{ch: make(chan fate, 1)} }
 
 // queue adds a waiter for n tokens; under the lock. The balance goes into a
@@ -55,7 +81,11 @@ func (e *Entry) queue(n int64, how by) *waiter {
 		}
 	}
 
-	e.waiting = append(e.waiting, w)
+	if e.line == nil {
+		e.line, _ = e.rule.table.lines.Get().(*line)
+	}
+
+	e.line.waiting = append(e.line.waiting, w)
 
 	return w
 }
@@ -126,10 +156,11 @@ func (e *Entry) abandon(w *waiter, why fate) fate {
 
 	w.left = true
 
-	for i, o := range e.waiting {
+	for i, o := range e.waits() {
 		if o == w {
-			e.waiting = append(e.waiting[:i], e.waiting[i+1:]...)
+			e.line.waiting = slices.Delete(e.line.waiting, i, i+1)
 			e.release(w)
+			e.disperse()
 
 			break
 		}
@@ -157,11 +188,16 @@ func (e *Entry) tell(w *waiter, f fate) {
 
 // board takes up to ledger.MaxTakes waiters of each kind onto the flight; under the lock.
 func (e *Entry) board(c *flight) (takes, needs []int64) {
-	rest := e.waiting[:0]
-	e.flying = e.flying[:0]
+	q := e.line
+	if q == nil {
+		return nil, nil
+	}
+
+	rest := q.waiting[:0]
+	q.flying = q.flying[:0]
 	start, n := len(c.costs), 0
 
-	for _, w := range e.waiting {
+	for _, w := range q.waiting {
 		switch {
 		case w.by == byTake && len(c.costs)-start < ledger.MaxTakes:
 			c.costs = append(c.costs, w.n-w.held)
@@ -174,15 +210,15 @@ func (e *Entry) board(c *flight) (takes, needs []int64) {
 			continue
 		}
 
-		e.flying = append(e.flying, w)
+		q.flying = append(q.flying, w)
 	}
 
-	clear(e.waiting[len(rest):])
-	e.waiting = rest
+	clear(q.waiting[len(rest):])
+	q.waiting = rest
 	takes = c.costs[start:len(c.costs):len(c.costs)]
 	start = len(c.costs)
 
-	for _, w := range e.flying {
+	for _, w := range q.flying {
 		if w.by == byNeed {
 			c.costs = append(c.costs, w.n)
 		}

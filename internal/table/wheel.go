@@ -39,7 +39,7 @@ func (w *wheel) put(e *Entry, at int64) {
 	e.due = at
 	slot := max(at/slotWidth, w.at+1)
 	slot = min(slot, w.at+wheelSlots-1)
-	e.visit = slot
+	e.visit = uint32(slot)
 	w.slots[slot%wheelSlots] = append(w.slots[slot%wheelSlots], spoke{e, slot})
 }
 
@@ -70,7 +70,7 @@ func (w *wheel) due(now int64) []*Entry {
 	for s := from; s <= to; s++ {
 		i := s % wheelSlots
 		for _, sp := range w.slots[i] {
-			if sp.entry.visit == sp.at {
+			if sp.entry.visit == uint32(sp.at) {
 				entries = append(entries, sp.entry)
 			}
 		}
@@ -141,7 +141,7 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	_, denied := e.Denied(now, 1)
 
 	switch {
-	case flying || len(e.waiting) > 0:
+	case flying || len(e.waits()) > 0:
 		return now + busyAgain, false
 	case ahead && now >= early && !e.leaving():
 		e.ahead = true

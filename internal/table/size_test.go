@@ -1,0 +1,29 @@
+package table
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// What decisions read of a key is two lines of a cache, and the first request of a
+// tick alone needs the second. Both parts of an entry fill a size class of Go's allocator, of
+// which the larger one begins at a line.
+func TestAnEntryFillsItsLines(t *testing.T) {
+	t.Parallel()
+
+	const line = 64
+
+	var e Entry
+
+	if n := unsafe.Sizeof(e); n != 2*line {
+		t.Errorf("an entry has %d bytes, not two lines", n)
+	}
+
+	if at := unsafe.Offsetof(e.Lease) + unsafe.Sizeof(e.Lease) - 48; at != line {
+		t.Errorf("what the first request of a tick needs begins at %d, not with the second line", at)
+	}
+
+	if n := unsafe.Sizeof(*e.rest); n > 512 {
+		t.Errorf("the rest of an entry has %d bytes: the next larger class of sizes costs 64 more a key", n)
+	}
+}
