@@ -13,43 +13,6 @@ import (
 	"github.com/leaseway/leaseway/internal/admin"
 )
 
-// limitPage is what a key has left under some rules.
-type limitPage struct {
-	Limits []admin.LimitView `json:"limits"`
-	Next   string            `json:"next,omitempty"`
-}
-
-func newKeysLeft() *cobra.Command {
-	r, ruleID := &remote{}, ""
-	cmd := &cobra.Command{
-		Use: "left KEY", Short: "Say what a key has left under each rule", Args: arguments("KEY"),
-		Long:    "Ask a server what a key has left under each rule, whatever the rule counts by. It takes nothing.",
-		Example: "  leaseway keys left acme --rule search-per-key",
-		RunE: r.run(func(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
-			all := limitPage{Limits: []admin.LimitView{}}
-
-			for more := true; more; more = all.Next != "" {
-				page := limitPage{}
-				call := apiCall{method: http.MethodPost, path: []string{"v1", "limits"}}.sending(map[string]string{"key": args[0]})
-
-				if err := c.do(ctx, call.with("rule", ruleID, "limit", "1000", "after", all.Next), &page); err != nil {
-					return err
-				}
-
-				page.Limits = append(all.Limits, page.Limits...)
-				all = page
-			}
-
-			return show(cmd, r, all, func(w io.Writer, all limitPage) error { return writeLimits(w, all.Limits) })
-		}),
-	}
-	cmd.Flags().StringVar(&ruleID, "rule", "", "only under this `rule`")
-	r.addTo(cmd.Flags(), true)
-	completeForms(cmd)
-
-	return cmd
-}
-
 func writeLimits(out io.Writer, limits []admin.LimitView) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RULE\tKEY\tLEFT\tLIMIT\tWHOLE IN\tNEXT IN\tMODE\tWHY NOT")

@@ -17,7 +17,7 @@ func newKeys() *cobra.Command {
 		Args:  noArguments,
 		RunE:  run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() }),
 	}
-	keys.AddCommand(newKeysGenerate(), newKeysShow(), newKeysLeft(), newKeysReset(), newKeysRefund())
+	keys.AddCommand(newKeysGenerate(), newKeysShow(), newKeysReset(), newKeysRefund())
 
 	return keys
 }

@@ -2,306 +2,175 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/netip"
+	"io"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/leaseway/leaseway/internal/coordinator"
-	"github.com/leaseway/leaseway/internal/ledger"
-	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/server"
-	"github.com/leaseway/leaseway/internal/store"
-	"github.com/leaseway/leaseway/internal/store/redis"
-	"github.com/leaseway/leaseway/rule"
 )
 
-const keysShowHelp = `Show what Redis has of one key under one rule: how many tokens are left and when they were last refilled, who holds
-leases of it, and where it is kept. It only looks: nothing is charged or changed.
+const keysShowHelp = `Ask a server what a key has left: under each rule, whatever the rule counts by, or under the one that is named. It only looks:
+nothing is charged or changed.
+
+With --store it is read from Redis itself, without a server, and under one rule: how many tokens are left and when they were
+last refilled, who holds leases of it, and where it is kept. A rule with keyBy: global has no KEY there.
 
 Redis keeps no keys as they are. A rule and a key are hashed together, and the hash says in which Redis key the ledger is; so
 one must know the key to find it, and whoever reads Redis does not learn who is limited. A ledger that says nothing any more
 (a full bucket without leases) is not kept at all.
 
-With --rules, KEY is read as the rule would: its parts are one argument each (a list in keyBy), normalized, with an address as
-its network and "METHOD /path" for endpoint; and a key that Redis does not have is shown with its whole budget. Without it KEY
-is taken as it is. A rule with keyBy: global has no KEY.`
+With --store and --rules, KEY is read as the rule would: its parts are one argument each (a list in keyBy), normalized, with an
+address as its network and "METHOD /path" for endpoint; and a key that Redis does not have is shown with its whole budget.
+Without --rules KEY is taken as it is.`
 
 // keysShow is what keys show was asked.
 type keysShow struct {
-	store         server.Config
-	rules, output string
-	test          bool
+	remote
+
+	store server.Config
+	rules string
+	test  bool
 }
 
 func newKeysShow() *cobra.Command {
 	f := &keysShow{}
 	cmd := &cobra.Command{
-		Use:   "show --store URL RULE [KEY...]",
-		Short: "Show the tokens and leases of one key in Redis",
+		Use:   "show [RULE] [KEY]",
+		Short: "Show what a key has left",
 		Long:  keysShowHelp,
-		Example: "  leaseway keys show --store redis://127.0.0.1:6379 search-per-key k1\n" +
+		Example: "  leaseway keys show acme\n" +
+			"  leaseway keys show search-per-key acme --context prod\n" +
+			"  leaseway keys show --store redis://127.0.0.1:6379 search-per-key acme\n" +
 			"  leaseway keys show --store redis://127.0.0.1:6379 --rules rules.yaml per-user-and-endpoint ada 'GET /v1/search'\n" +
 			"  leaseway keys show --store redis://127.0.0.1:6379 login-per-ip 203.0.113.7 -o json",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("keys show needs the RULE, and the KEY unless it is global (see leaseway keys show --help)")
-			}
-
-			return nil
-		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, err := formOf(f.output, writeKeyTable)
-			if err != nil {
+			asked, err := f.whom(cmd, args)
+
+			switch {
+			case err != nil:
 				return err
+			case asked:
+				return f.run(f.ask)(cmd, args)
+			default:
+				return f.read(cmd, args)
 			}
-
-			config, err := redisOf(cmd, &f.store)
-			if err != nil {
-				return err
-			}
-
-			key, set, err := f.key(args[0], args[1:])
-			if err != nil {
-				return err
-			}
-
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-
-			shown, err := showKey(ctx, config, set, key)
-			if err != nil {
-				return &failure{err}
-			}
-
-			if shown.Key = strings.Join(args[1:], " "); set != nil && set.Rule(args[0]).Secret {
-				shown.Key = "(secret)"
-			}
-
-			return write(cmd.OutOrStdout(), shown)
 		},
 	}
 
 	flags := cmd.Flags()
-	flags.StringVar(&f.rules, "rules", "", "read KEY as the rule in this `file` would")
-	flags.BoolVar(&f.test, "test", false, "of the budget that requests of class test spend")
-	flags.StringVarP(&f.output, "output", "o", outputTable, "`form` of the answer: table, json or yaml")
+	f.addTo(flags, true)
 	flags.AddFlagSet(f.store.StoreFlags(""))
+	flags.StringVar(&f.rules, "rules", "", "with --store: read KEY as the rule in this `file` would")
+	flags.BoolVar(&f.test, "test", false, "with --store: of the budget that requests of class test spend")
 	flags.SortFlags = false
 	completeForms(cmd)
 
 	return cmd
 }
 
-// key returns the ledger that is asked for, and the rules if there are any.
-func (f *keysShow) key(id string, parts []string) (store.Key, *rule.Set, error) {
-	var set *rule.Set
-
-	key := strings.Join(parts, "")
-
-	switch {
-	case f.rules != "":
-		text, err := readAtMost(f.rules, rule.MaxDocument)
-		if err != nil {
-			return store.Key{}, nil, err
-		}
-
-		if set, err = rule.Parse(f.rules, text); err != nil {
-			return store.Key{}, nil, err
-		}
-
-		if key, err = keyUnder(set.Rule(id), id, parts); err != nil {
-			return store.Key{}, nil, err
-		}
-	case len(parts) > 1:
-		return store.Key{}, nil, errors.New("a KEY of several parts needs --rules, which says how they make one key")
-	}
-
-	if key = rule.Compact(key); f.test {
-		key = rule.TestKey(key)
-	}
-
-	return store.Key{Rule: id, Key: key}, set, nil
-}
-
-// keyUnder makes the key of a request whose attributes are parts.
-func keyUnder(r *rule.Rule, id string, parts []string) (string, error) {
-	if r == nil {
-		return "", fmt.Errorf("there is no rule %q in --rules (ids are case-sensitive)", id)
-	}
-
-	want := r.KeyBy
-	if len(want) == 1 && want[0].Kind == rule.KeyGlobal {
-		want = nil
-	}
-
-	if len(parts) != len(want) {
-		return "", fmt.Errorf("rule %q has a key of %d parts (keyBy: %v), and %d were given: write one argument for each",
-			id, len(want), r.KeyBy, len(parts))
-	}
-
-	request := rule.Request{Headers: map[string][]string{}, Descriptors: map[string]string{}}
-
-	for i, part := range want {
-		text := parts[i]
-
-		switch part.Kind {
-		case rule.KeyGlobal:
-		case rule.KeyUser:
-			request.User = text
-		case rule.KeyAPIKey:
-			request.APIKey = text
-		case rule.KeyHeader:
-			request.Headers[part.Name] = []string{text}
-		case rule.KeyDescriptor:
-			request.Descriptors[part.Name] = text
-		case rule.KeyEndpoint:
-			request.Method, request.Path, _ = strings.Cut(text, " ")
-		case rule.KeyIP:
-			ip, err := netip.ParseAddr(text)
-			if err != nil {
-				return "", fmt.Errorf("%q is no address, which rule %q has for a key: %w", text, id, err)
+// whom says whether a server is asked, rather than Redis read, and refuses what does not go together.
+func (f *keysShow) whom(cmd *cobra.Command, args []string) (server bool, err error) {
+	given := func(names ...string) string {
+		for _, name := range names {
+			if cmd.Flags().Changed(name) {
+				return name
 			}
-
-			request.IP = ip
-		}
-	}
-
-	key, status := r.AppendKey(nil, &request)
-	if status != rule.KeyReady {
-		return "", fmt.Errorf("rule %q does not count a request with an empty part of its key", id)
-	}
-
-	return string(key), nil
-}
-
-// showKey reads a ledger, and says what it comes to now.
-func showKey(ctx context.Context, config *redis.Config, set *rule.Set, key store.Key) (*shownKey, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-
-	reader, err := redis.NewReader(ctx, *config)
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
-
-	found, err := reader.Ledger(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-
-	s := found.State
-	if found.Kept == redis.KeptNowhere && set != nil {
-		terms, ok := coordinator.TermsOf(set, key.Rule, key.Key, time.UnixMicro(found.Now))
-		if !ok {
-			return nil, fmt.Errorf("rule %q blocks this key: it has no ledger", key.Rule)
 		}
 
-		s.Terms = terms
-		if found.Lost > 0 && !terms.Whole {
-			s.Begin(terms, found.Lost)
-		}
-	}
-
-	s.Expire(found.Now)
-
-	return newShownKey(key, found, &s), nil
-}
-
-// lookWithin bounds how long a command waits for Redis.
-const lookWithin = 10 * time.Second
-
-// shownKey is a ledger, for people and programs. Times are in UTC; a time that there is none of is left out.
-type shownKey struct {
-	Rule         string       `json:"rule"`
-	Key          string       `json:"key"`
-	Known        bool         `json:"known"` // Redis has it, or the rules say what a missing one is
-	Tokens       int64        `json:"tokens"`
-	LastRefillTS string       `json:"lastRefillTs,omitempty"`
-	Capacity     int64        `json:"capacity"`
-	Leased       int64        `json:"leased"`
-	Algorithm    string       `json:"algorithm"`
-	Version      uint64       `json:"version"`
-	At           string       `json:"at"`
-	FullAt       string       `json:"fullAt,omitempty"`
-	LostAt       string       `json:"lostAt,omitempty"`
-	Leases       []shownLease `json:"leases"`
-	Redis        shownPlace   `json:"redis"`
-}
-
-// shownLease is what one holder has. A holder is told apart by a random number that it drew at its start.
-type shownLease struct {
-	Holder  string `json:"holder"`
-	Left    int64  `json:"left"`
-	Granted int64  `json:"granted,omitempty"`
-	Spent   int64  `json:"spent,omitempty"`
-	Expires string `json:"exp"`
-	Version uint64 `json:"version"`
-}
-
-// shownPlace is where Redis has it.
-type shownPlace struct {
-	Kept    string `json:"kept"` // nowhere, group or held
-	Key     string `json:"key"`
-	Field   string `json:"field,omitempty"` // base64
-	Mark    string `json:"mark"`
-	Slot    int    `json:"slot"`
-	LivesMS int64  `json:"livesMs,omitempty"`
-}
-
-func newShownKey(key store.Key, found *redis.Found, s *ledger.State) *shownKey {
-	v := &shownKey{
-		Rule: key.Rule, Known: s.Terms.Bucket.Burst > 0, Version: s.Terms.Version, Leased: s.Outstanding(), At: instant(found.Now),
-		LostAt: instant(found.Lost), Leases: []shownLease{},
-		Redis: shownPlace{
-			Kept: found.Kept, Key: found.Key, Field: base64.StdEncoding.EncodeToString([]byte(found.Field)), Mark: found.Mark,
-			Slot: found.Slot, LivesMS: found.Lives,
-		},
-	}
-
-	if v.Redis.Kept == redis.KeptNowhere {
-		v.Redis.Kept = "nowhere"
-	}
-
-	if v.Known {
-		v.Algorithm = rule.Algorithm(s.Terms.Algorithm).String()
-		v.Capacity, v.Tokens, v.LastRefillTS = s.Terms.Bucket.Burst, s.Avail(), instant(s.Refilled())
-
-		if s.Terms.Algorithm != rate.Concurrency && v.Tokens < v.Capacity {
-			v.FullAt = instant(s.Clear())
-		}
-	}
-
-	for _, l := range s.Leases {
-		v.Leases = append(v.Leases, shownLease{
-			Holder: holderText(l.Holder), Left: l.Granted - l.Spent, Granted: l.Granted, Spent: l.Spent,
-			Expires: instant(l.Exp), Version: l.Version,
-		})
-	}
-
-	for _, h := range s.Slots.Holdings {
-		v.Leased += h.Slots
-		v.Leases = append(v.Leases, shownLease{Holder: holderText(h.Holder), Left: h.Slots, Expires: instant(h.Exp), Version: h.Version})
-	}
-
-	return v
-}
-
-func holderText(holder uint64) string { return fmt.Sprintf("%016x", holder) }
-
-// instant is a time as text, "" for none.
-func instant(micros int64) string {
-	if micros == 0 {
 		return ""
 	}
 
-	return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+	switch {
+	case !cmd.Flags().Changed("store"):
+		if len(args) != 1 && len(args) != 2 {
+			return true, errors.New("keys show needs the KEY, or RULE and KEY, to ask a server (see leaseway keys show --help)")
+		}
+
+		if name := given("rules", "test", "store-prefix", "store-password-file", "store-sentinel-password-file", "store-ca", "store-cert",
+			"store-key"); name != "" {
+			return true, fmt.Errorf("--%s needs --store redis://HOST:PORT, which it is for (see leaseway keys show --help)", name)
+		}
+
+		return true, nil
+	case len(args) == 0:
+		return false, errors.New("keys show needs the RULE, and the KEY unless it is global (see leaseway keys show --help)")
+	}
+
+	if name := given("server", "context", "token", "token-file", "ca"); name != "" {
+		return false, fmt.Errorf("--%s is for asking a server, --store for reading Redis: leave one out", name)
+	}
+
+	return false, nil
+}
+
+// limitPage is what a key has left under some rules.
+type limitPage struct {
+	Limits []admin.LimitView `json:"limits"`
+	Next   string            `json:"next,omitempty"`
+}
+
+// ask has a server say what a key has left.
+func (f *keysShow) ask(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
+	all, ruleID, key := limitPage{Limits: []admin.LimitView{}}, "", args[len(args)-1]
+	if len(args) > 1 {
+		ruleID = args[0]
+	}
+
+	for more := true; more; more = all.Next != "" {
+		page := limitPage{}
+		call := apiCall{method: http.MethodPost, path: []string{"v1", "limits"}}.sending(map[string]string{"key": key})
+
+		if err := c.do(ctx, call.with("rule", ruleID, "limit", "1000", "after", all.Next), &page); err != nil {
+			return err
+		}
+
+		page.Limits = append(all.Limits, page.Limits...)
+		all = page
+	}
+
+	if ruleID != "" && len(all.Limits) == 0 {
+		return fmt.Errorf("the server has no rule %q for such a key (leaseway rules list shows the rules)", ruleID)
+	}
+
+	return show(cmd, &f.remote, all, func(w io.Writer, all limitPage) error { return writeLimits(w, all.Limits) })
+}
+
+// read prints what Redis has of a key.
+func (f *keysShow) read(cmd *cobra.Command, args []string) error {
+	write, err := formOf(f.output, writeKeyTable)
+	if err != nil {
+		return err
+	}
+
+	config, err := redisOf(cmd, &f.store)
+	if err != nil {
+		return err
+	}
+
+	key, set, err := f.key(args[0], args[1:])
+	if err != nil {
+		return err
+	}
+
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+
+	shown, err := showKey(ctx, config, set, key)
+	if err != nil {
+		return &failure{err}
+	}
+
+	if shown.Key = strings.Join(args[1:], " "); set != nil && set.Rule(args[0]).Secret {
+		shown.Key = "(secret)"
+	}
+
+	return write(cmd.OutOrStdout(), shown)
 }

@@ -154,7 +154,10 @@ func TestKeysShowRefuses(t *testing.T) {
 		says   string
 	}{
 		{[]string{"--store", url}, 2, "needs the RULE"},
-		{[]string{"bucket", "ada"}, 2, "needs --store redis://HOST:PORT"},
+		{[]string{"--store", url, "--server", "http://127.0.0.1:1", "bucket", "ada"}, 2, "leave one out"},
+		{[]string{"--server", "http://127.0.0.1:1", "--rules", rules, "bucket", "ada"}, 2, "--rules needs --store redis://HOST:PORT"},
+		{[]string{"--server", "http://127.0.0.1:1", "--store-prefix", "x", "bucket", "ada"}, 2, "--store-prefix needs --store"},
+		{[]string{"--server", "http://127.0.0.1:1", "a", "b", "c"}, 2, "needs the KEY"},
 		{[]string{"--store", "memory", "bucket", "ada"}, 2, "needs --store redis://HOST:PORT"},
 		{[]string{"--store", url, "pair", "a", "b"}, 2, "--rules"},
 		{[]string{"--store", url, "--rules", rules, "pair", "a"}, 2, "2 parts"},
