@@ -288,6 +288,12 @@ func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
 	l.at(stageShadow)
 	s.holds.watch(ctx, s.req.Peek, d)
 
+	for i := range s.holds.shadows {
+		if h := &s.holds.shadows[i]; h.Out.Kind != table.Allowed && !s.req.Peek {
+			l.shadowed.note(watcher{rule: h.Rule.ID()}, h.Key)
+		}
+	}
+
 	for i := range s.shadows {
 		h := &s.shadows[i]
 
@@ -296,6 +302,10 @@ func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
 		} else {
 			h.Rule.Take(ctx, h.Key, h.Cost, &h.Out)
 			d.charge(h)
+
+			if h.Out.Kind != table.Allowed {
+				l.shadowed.note(watcher{rule: h.Rule.ID()}, h.Key)
+			}
 		}
 
 		if h.Out.Kind != table.Allowed && d.ShadowDenied == "" {

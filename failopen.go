@@ -70,6 +70,10 @@ func (l *Limiter) enter(ctx context.Context, f *table.Fleet, s *scratch, d *Deci
 
 		s.holds.until = l.table.Until()
 		refused = !s.holds.enter(ctx, f, s, d)
+
+		if s.shed == ReasonShedFleet {
+			l.shadowed.shed(rule.LimiterFleet, &s.req)
+		}
 	})
 
 	return !refused

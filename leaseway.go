@@ -50,6 +50,7 @@ type Limiter struct {
 	saved   *savedRules
 
 	scratches sync.Pool // of *scratch
+	shadowed  shadowed
 	closed    atomic.Bool
 	trip      func(stage) // of tests alone, see at
 }

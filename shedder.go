@@ -228,6 +228,7 @@ func (l *Limiter) sheds(s *scratch, d *Decision) bool {
 		*d = refused
 	case shadowed:
 		s.shed = ReasonShedWorker
+		l.shadowed.shed(rule.LimiterWorker, &s.req)
 	}
 
 	return refuses

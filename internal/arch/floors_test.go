@@ -61,7 +61,7 @@ func floors() map[string]place {
 
 		root: {sdk, []string{
 			"internal/table", "internal/coordinator", "internal/store", "internal/store/memory", "internal/rpc",
-			"internal/load", "rule", "internal/holder", "internal/ledger", "internal/rate", "internal/shed", "internal/mishap",
+			"internal/load", "rule", "internal/holder", "internal/heavy", "internal/ledger", "internal/rate", "internal/shed", "internal/mishap",
 		}},
 
 		// The one public package with a driver. It stands on the SDK, whose Limiter it returns.
@@ -94,6 +94,7 @@ func floors() map[string]place {
 		"rule":                       {pure, []string{"internal/rate"}},
 		"internal/rulespec":          {pure, nil},
 		"internal/shed":              {pure, nil},
+		"internal/heavy":             {pure, nil},
 		"internal/holder":            {pure, []string{"internal/ledger", "internal/rate"}},
 		"internal/ledger":            {pure, []string{"internal/rate", "internal/slots"}},
 		"internal/ledger/ledgertest": {pure, []string{"internal/ledger", "internal/rate"}}, // for tests alone

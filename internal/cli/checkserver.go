@@ -52,7 +52,7 @@ func (s *checkServer) ask(ctx context.Context, q *question) (*check.Explained, e
 	return answer, nil
 }
 
-// get reads what the server has at path.
+// get reads what the server has at path, which may have a query.
 func (s *checkServer) get(ctx context.Context, path string) ([]byte, error) {
 	return s.call(ctx, http.MethodGet, path, http.NoBody)
 }
@@ -70,7 +70,11 @@ func (s *checkServer) call(ctx context.Context, method, path string, body io.Rea
 	}
 	defer client.CloseIdleConnections()
 
-	req, err := http.NewRequestWithContext(ctx, method, address.JoinPath(path).String(), body)
+	path, query, _ := strings.Cut(path, "?")
+	address = address.JoinPath(path)
+	address.RawQuery = query
+
+	req, err := http.NewRequestWithContext(ctx, method, address.String(), body)
 	if err != nil {
 		return nil, err
 	}

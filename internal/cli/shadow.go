@@ -27,6 +27,10 @@ A rule or shedder in shadow mode decides and counts like any other, and refuses 
 often it would have refused. Every server counts its own requests: ask each, or add up leaseway_decisions_total and
 leaseway_shed_total over all of them where the metrics are collected. To enforce keeps the counts and the budgets.
 
+Whom they would have refused comes after that, the most frequent first: API keys, and the keys of rules that say secret, as hints by
+which their owners can tell them. A server counts 100 of each rule exactly; where there are more, a figure may be too high, and says
+by how much.
+
 A rule that is in shadow mode for some keys only, by a rollout, is seen here with those.`
 
 func newShadow() *cobra.Command {
@@ -40,6 +44,7 @@ func newShadow() *cobra.Command {
 	var (
 		server checkServer
 		output string
+		top    int
 	)
 
 	report := &cobra.Command{
@@ -61,7 +66,7 @@ func newShadow() *cobra.Command {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 
-			return reportShadows(ctx, cmd.OutOrStdout(), &server, asJSON)
+			return reportShadows(ctx, cmd.OutOrStdout(), &server, shadowForm{asJSON: asJSON, top: top})
 		}),
 	}
 
@@ -69,6 +74,7 @@ func newShadow() *cobra.Command {
 	flags.StringVar(&server.url, "server", "", "ask the server at this `URL`, such as https://limits.example:8080")
 	flags.StringVar(&server.tokenFile, "token-file", "", "`file` with the token that the server asks for")
 	flags.StringVar(&server.ca, "ca", "", "`file` with the certificates that vouch for the server")
+	flags.IntVar(&top, "top", usualTop, "of each rule name so many whom it would have refused: a `number` from 0 to 100")
 	flags.StringVarP(&output, "output", "o", outputText, "`form` of the answer: text or json")
 	flags.SortFlags = false
 
@@ -86,7 +92,13 @@ type shadow struct {
 	Allowed *int64 `json:"allowed,omitempty"` // of a rule: a shedder does not count what it lets pass
 }
 
-func reportShadows(ctx context.Context, w io.Writer, server *checkServer, asJSON bool) error {
+// shadowForm is what a report shows, and how.
+type shadowForm struct {
+	asJSON bool
+	top    int
+}
+
+func reportShadows(ctx context.Context, w io.Writer, server *checkServer, form shadowForm) error {
 	text, err := server.get(ctx, "/metrics")
 	if err != nil {
 		return err
@@ -101,14 +113,23 @@ func reportShadows(ctx context.Context, w io.Writer, server *checkServer, asJSON
 
 	shadows := append(shadowRules(families["leaseway_decisions_total"]), shadowShedders(families["leaseway_shed_total"])...)
 
-	if asJSON {
+	who, err := shadowKeys(ctx, server, form.top)
+	if err != nil {
+		return err
+	}
+
+	if form.asJSON {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 
-		return encoder.Encode(map[string][]shadow{"shadows": shadows})
+		return encoder.Encode(shadowReport{Shadows: shadows, Keys: who})
 	}
 
-	return writeShadows(w, shadows)
+	if err := writeShadows(w, shadows); err != nil {
+		return err
+	}
+
+	return writeShadowKeys(w, who)
 }
 
 // shadowRules adds up the decisions of each rule in shadow mode.

@@ -33,17 +33,18 @@ type admitter interface{ Allows(token string) bool }
 //
 //	/healthz, /readyz, /openapi.json    to everyone: an orchestrator has no token, and nothing in them is secret
 //	/v1/check?profile=…                 to trusted proxies, with a token of their own when there are tokens
-//	/v1/…, /metrics                     to callers with a token, when there are tokens: metrics name the rules and their traffic
+//	/v1/…, /metrics, /shadow            to callers with a token, when there are tokens: metrics name the rules and their traffic
 //	/admin/…, /v1/limits                to whom the admin door says: services and holders may ask for limits
 //	/debug/pprof/                       to this machine, and only where the admin door has a listener of its own
 //
-// With a listener of its own the admin door takes /metrics along.
+// With a listener of its own the admin door takes /metrics and /shadow along.
 type routes struct {
 	door    *check.Door
 	proxies *proxycheck.Door
 	admin   *admin.Door // nil for none
 	ready   *readiness
 	metrics http.Handler
+	shadow  http.Handler
 	tokens  admitter // nil: no token is asked for
 	panics  *atomic.Int64
 	log     *slog.Logger
@@ -127,6 +128,8 @@ func (r *routes) base(api http.Handler) *http.ServeMux {
 func (r *routes) addMetrics(mux *http.ServeMux) {
 	mux.Handle("GET /metrics", guard(r.tokens, r.metrics))
 	mux.HandleFunc("/metrics", onlyBy("GET, HEAD"))
+	mux.Handle("GET /shadow", guard(r.tokens, r.shadow))
+	mux.HandleFunc("/shadow", onlyBy("GET, HEAD"))
 }
 
 // profiles are those of the Go runtime.

@@ -203,8 +203,8 @@ func (s *server) openDoors() error {
 	proxies := proxycheck.New(proxycheck.Config{Limiter: s.engine.limiter, Trusted: trusted, Logger: s.log})
 	sources := append(s.engine.sources(), grpcCounts(s.grpc), httpCounts(&s.panics), proxyCounts(proxies), buildInfo())
 	routes := routes{
-		door: door, proxies: proxies, admin: s.admin, ready: s.ready, metrics: metricsHandler(sources...), tokens: tokens,
-		panics: &s.panics, log: s.log,
+		door: door, proxies: proxies, admin: s.admin, ready: s.ready, metrics: metricsHandler(sources...),
+		shadow: serveShadow(s.engine.limiter), tokens: tokens, panics: &s.panics, log: s.log,
 	}
 	s.http = newHTTPServer(routes.handler(s.adminListener != nil), s.identity, s.log)
 

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/leaseway/leaseway/internal/server"
+)
+
+// usualTop is of how many keys a report says how often each rule would have refused them.
+const usualTop = 5
+
+// shadowReport is what is reported, as JSON.
+type shadowReport struct {
+	Shadows []shadow               `json:"shadows"`
+	Keys    []server.ShadowKeyText `json:"keys"`
+}
+
+// shadowKeys asks a server whom rules and shedders in shadow mode would have refused, of each the top ones.
+func shadowKeys(ctx context.Context, from *checkServer, top int) ([]server.ShadowKeyText, error) {
+	text, err := from.get(ctx, "/shadow?top="+strconv.Itoa(top))
+	if err != nil {
+		return nil, err
+	}
+
+	var answer server.ShadowText
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return nil, fmt.Errorf("the server's /shadow cannot be read (is a Leaseway server at that URL?): %w", err)
+	}
+
+	return answer.Keys, nil
+}
+
+func writeShadowKeys(w io.Writer, keys []server.ShadowKeyText) error {
+	if len(keys) == 0 {
+		return nil
+	}
+
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "\nBY\tWOULD HAVE REFUSED\tHOW OFTEN")
+
+	for _, k := range keys {
+		by, key, often := "rule "+k.Rule, k.Key, strconv.FormatInt(k.Refused, 10)
+
+		if k.Rule == "" {
+			by = k.Shedder + " shedder"
+		}
+
+		switch {
+		case key == "":
+			key = "(everybody)"
+		case strconv.Quote(key) != `"`+key+`"`: // a terminal would do something else with it
+			key = strconv.Quote(key)
+		}
+
+		if k.Over > 0 {
+			often = fmt.Sprintf("%d to %d", k.Refused-k.Over, k.Refused)
+		}
+
+		fmt.Fprintf(table, "%s\t%s\t%s\n", by, key, often)
+	}
+
+	return table.Flush()
+}
