@@ -18,6 +18,7 @@ type scratch struct {
 	hits    []table.Hit
 	shadows []table.Hit
 	refused refusal
+	barred  []refusal // what rules that only watch would have refused like that
 	class   rule.Class
 	holds   holds
 	shed    Reason // by which a shedder that only watches would have refused
@@ -27,6 +28,8 @@ type scratch struct {
 // refusal is what a rule refuses before any budget is looked at.
 type refusal struct {
 	rule   *rule.Rule
+	counts *table.Rule // counts it
+	key    string      // only of rules that watch
 	reason Reason
 }
 
@@ -83,6 +86,10 @@ func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decisi
 	switch {
 	case s.refused.rule != nil:
 		*d = s.refused.decision()
+
+		if !req.Peek {
+			s.refused.counts.Bar(rule.Enforce)
+		}
 	case !held:
 	case len(s.hits) == 0:
 		*d = Decision{Allowed: true}
@@ -160,7 +167,8 @@ func (l *Limiter) match(s *scratch, g *glance) {
 // addKey adds the key that the request spends under a rule that matched, of which
 // m then has the version that the key has. It reports false if no budget is to be asked.
 func (s *scratch) addKey(m *rule.Match, rules []*table.Rule) bool {
-	if r := rules[m.Index]; r.SwitchedOff() {
+	r := rules[m.Index]
+	if r.SwitchedOff() {
 		if !s.req.Peek {
 			r.PassOff()
 		}
@@ -185,11 +193,11 @@ func (s *scratch) addKey(m *rule.Match, rules []*table.Rule) bool {
 	case status == rule.KeySkip:
 		return false
 	case status == rule.KeyDeny:
-		s.refuse(m.Rule, ReasonMissingKey)
+		s.refuse(refusal{rule: m.Rule, counts: r, reason: ReasonMissingKey}, nil)
 
 		return false
 	case m.Rule.Block:
-		s.refuse(m.Rule, ReasonBlocked)
+		s.refuse(refusal{rule: m.Rule, counts: r, reason: ReasonBlocked}, s.keys[from:])
 
 		return false
 	}
@@ -219,10 +227,18 @@ func (l *Limiter) together(s *scratch) {
 	}
 }
 
-// refuse notes the first rule that refuses outright; a shadow rule never does.
-func (s *scratch) refuse(r *rule.Rule, reason Reason) {
-	if s.refused.rule == nil && r.Mode == rule.Enforce {
-		s.refused = refusal{r, reason}
+// refuse notes the first rule that refuses outright, and all that only watch and would have.
+func (s *scratch) refuse(by refusal, key []byte) {
+	if s.class == rule.ClassTest {
+		by.counts = by.counts.Test()
+	}
+
+	switch {
+	case by.rule.Mode == rule.Shadow:
+		by.key = string(key)
+		s.barred = append(s.barred, by)
+	case s.refused.rule == nil:
+		s.refused = by
 	}
 }
 
@@ -288,6 +304,10 @@ func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
 	l.at(stageShadow)
 	s.holds.watch(ctx, s.req.Peek, d)
 
+	for i := range s.barred {
+		l.bars(&s.barred[i], s.req.Peek, d)
+	}
+
 	for i := range s.holds.shadows {
 		if h := &s.holds.shadows[i]; h.Out.Kind != table.Allowed && !s.req.Peek {
 			l.shadowed.note(watcher{rule: h.Rule.ID()}, h.Key)
@@ -311,6 +331,18 @@ func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
 		if h.Out.Kind != table.Allowed && d.ShadowDenied == "" {
 			d.ShadowDenied = h.Rule.ID()
 		}
+	}
+}
+
+// bars counts what a rule that only watches would have refused outright.
+func (l *Limiter) bars(by *refusal, peek bool, d *Decision) {
+	if !peek {
+		by.counts.Bar(rule.Shadow)
+		l.shadowed.note(watcher{rule: by.rule.ID}, by.key)
+	}
+
+	if d.ShadowDenied == "" {
+		d.ShadowDenied = by.rule.ID
 	}
 }
 

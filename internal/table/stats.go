@@ -30,6 +30,9 @@ func (c *ruleCounts) of(mode rule.Mode) *decided {
 	return &c.enforced
 }
 
+// Bar counts a request that the rule, in this mode, refuses without a look at any budget: it is blocked, or has no key.
+func (r *Rule) Bar(mode rule.Mode) { r.counts.of(mode).denied[FromLease].Add(1) }
+
 // decided returns the counts of the entry's decisions.
 func (e *Entry) decided() *decided { return e.rule.counts.of(e.limits.Load().mode) }
 
