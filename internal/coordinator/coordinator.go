@@ -39,6 +39,8 @@ type Config struct {
 	Book *Book
 	// Overrides are negotiated limits from outside the rule document; nil for none.
 	Overrides *Overrides
+	// Meter sees what keys use; nil for none.
+	Meter *Meter
 	// Beat is the time between two notes to the store of who lives; 2 s by default.
 	Beat time.Duration
 	// Clock tells which day or month it is, for calendar windows; time.Now by default.
@@ -57,6 +59,7 @@ type Coordinator struct {
 	presence *presence
 	counts   counts
 	outside  *Overrides // nil for none
+	meter    *Meter     // nil for none
 	rollouts rollouts
 	work     sync.Pool // of *work
 }
@@ -85,7 +88,7 @@ func New(config Config) (*Coordinator, error) {
 
 	return &Coordinator{
 		clock: config.Clock, store: config.Store, book: config.Book, logger: config.Logger, beat: config.Beat,
-		presence: newPresence(config.Store, config.Clock), outside: config.Overrides,
+		presence: newPresence(config.Store, config.Clock), outside: config.Overrides, meter: config.Meter,
 		rollouts: rollouts{rules: xsync.NewMap[string, *rolledOut]()},
 		work:     sync.Pool{New: func() any { return &work{} }},
 	}, nil
@@ -230,6 +233,11 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 	results := work.results
 	c.store.Apply(ctx, ops, results)
 
+	now := int64(0)
+	if c.meter != nil {
+		now = c.clock().UnixMicro()
+	}
+
 	for k := range results {
 		answer := &answers[index[k]]
 
@@ -244,6 +252,10 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 
 		if t := edition.reached(ops[k].Key.Rule, ops[k].Key.Key); t != nil {
 			c.rollouts.count(t, &ops[k].Ask, &answer.Answer)
+		}
+
+		if c.meter != nil {
+			c.meter.note(now, edition.rules[ops[k].Key.Rule].rule.Window, &batch.Asks[index[k]], &answer.Answer)
 		}
 
 		if c.outside != nil {
