@@ -14,9 +14,9 @@ type Fleet interface {
 	// Level says what a key has left under a rule. It never consumes. The key is as rule.AppendKey gives it.
 	Level(ctx context.Context, ruleID, key string) (Level, error)
 
-	// Used says how much one key has used at most, of all keys that this server knows of, as a warning to whoever lowers the
-	// limit; known is false where nothing is known.
-	Used(ctx context.Context, ruleID string) (tokens int64, known bool, err error)
+	// Used says how much one key has used at most lately, of all keys that this server knows of, as a warning to whoever lowers
+	// the limit. It may be less than what was used, and is zero where nothing is known.
+	Used(ctx context.Context, ruleID string) (Use, error)
 
 	// Reset makes a key's budget whole again.
 	Reset(ctx context.Context, ruleID, key string) error
@@ -44,6 +44,14 @@ type Instance struct {
 	Version uint64
 	// Seen is when it was last heard of.
 	Seen time.Time
+}
+
+// Use is what one key used of a rule.
+type Use struct {
+	// Tokens were used, or slots were busy at once.
+	Tokens int64
+	// Per is the time in which they were; 0 for slots.
+	Per time.Duration
 }
 
 // Level is what one key has left under one rule.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/rule"
@@ -79,31 +80,63 @@ func (v *reviewer) recounted() (list []Warning) {
 
 // tight says that somebody uses more than the new limit already.
 func (v *reviewer) tight(ctx context.Context) []Warning {
-	if v.before == nil || v.after.Block || v.after.Burst >= v.before.Burst {
+	if v.before == nil || v.before.Block || v.after.Block {
 		return nil
 	}
 
-	used, known, err := v.used(ctx)
-	if err != nil || !known || used <= v.after.Burst {
+	message := ""
+
+	if v.after.Burst < v.before.Burst && slices.Equal(v.before.KeyBy, v.after.KeyBy) && v.before.KeyBy[0].Kind == rule.KeyGlobal {
+		// There is but one key, whose level tells also what is leased.
+		level, err := v.fleet.Level(ctx, v.before.ID, "")
+		if used := level.Limit - level.Remaining; err == nil && used > v.after.Burst {
+			message = fmt.Sprintf("%d tokens are used now, above the new capacity of %d: requests will be refused at once", used, v.after.Burst)
+		}
+	}
+
+	if message == "" {
+		message = v.outgrown(ctx)
+	}
+
+	if message == "" {
 		return nil
 	}
 
 	return []Warning{{
-		Field:   limitField,
-		Message: fmt.Sprintf("a key uses %d tokens now, above the new capacity of %d: it will be refused at once", used, v.after.Burst),
-		Fix:     "write an override for it first, or roll the change out with rollout",
+		Field: limitField, Message: message, Fix: "write an override for it first, or roll the change out with rollout",
 	}}
 }
 
-// used is the most that a key uses. Where there is but one key, its level tells.
-func (v *reviewer) used(ctx context.Context) (tokens int64, known bool, err error) {
-	if len(v.before.KeyBy) > 1 || v.before.KeyBy[0].Kind != rule.KeyGlobal {
-		return v.fleet.Used(ctx, v.after.ID)
+// outgrown says that a key used more lately than it may from now on, if that is less than before.
+func (v *reviewer) outgrown(ctx context.Context) string {
+	use, err := v.fleet.Used(ctx, v.after.ID)
+	if err != nil || use.Tokens == 0 {
+		return ""
 	}
 
-	level, err := v.fleet.Level(ctx, v.before.ID, "")
+	may := admits(v.after, use.Per)
+	if use.Tokens <= may || may >= admits(v.before, use.Per) {
+		return ""
+	}
 
-	return level.Limit - level.Remaining, err == nil, err
+	if v.after.Algorithm == rule.Concurrency {
+		return fmt.Sprintf("a key had %d requests in flight lately, above the new limit of %d: some will be refused", use.Tokens, may)
+	}
+
+	return fmt.Sprintf("a key used %d tokens in %v lately, where the new limit lets it use %d: if it goes on so, it will be refused",
+		use.Tokens, use.Per, may)
+}
+
+// admits is how much a rule lets a key use in a period, going on so: its rate over that time, and never less than its capacity. A
+// period shorter than the window counts as the window.
+func admits(r *rule.Rule, per time.Duration) int64 {
+	if r.Algorithm == rule.Concurrency || r.Window <= 0 {
+		return r.Burst
+	}
+
+	windows := max(1, float64(per)/float64(r.Window))
+
+	return max(r.Burst, int64(float64(r.Limit)*windows))
 }
 
 // dropped says which settings of a rule a shorter document takes away.

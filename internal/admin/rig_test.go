@@ -60,7 +60,7 @@ type rig struct {
 // fleet is a Limiter of the store's rules, as the server would have one, and who is in its fleet.
 type fleet struct {
 	roster Roster
-	used   int64
+	used   Use
 
 	mu      sync.Mutex
 	set     func() *rule.Set
@@ -137,7 +137,7 @@ func (f *fleet) Level(_ context.Context, id, key string) (Level, error) {
 	}, nil
 }
 
-func (f *fleet) Used(context.Context, string) (int64, bool, error) { return f.used, f.used > 0, nil }
+func (f *fleet) Used(context.Context, string) (Use, error) { return f.used, nil }
 
 func (f *fleet) Reset(_ context.Context, id, key string) error {
 	f.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/internal/rulestore/file"
@@ -159,17 +160,35 @@ func TestWarningsSayWhatMayNotBeMeant(t *testing.T) {
 		r.send(http.MethodPut, "/admin/rules/"+row.id+"?dryRun=true", row.body).want(http.StatusOK, row.text)
 	}
 
-	r.fleet.used = 80
-	body := `{"limit": 50, "windowSec": 60, "keyBy": "ip", "algorithm": "fixed_window", "description": "d"}`
-	r.send(http.MethodPut, "/admin/rules/w?dryRun=true", body).want(http.StatusOK, "a key uses 80 tokens now")
-	r.fleet.used = 40
-	r.send(http.MethodPut, "/admin/rules/w?dryRun=true", body).want(http.StatusOK, `"warnings":[]`)
+	// What is used is compared with what the new limit admits in the same time.
+	const fewer = `{"limit": 50, "windowSec": 60, "keyBy": "ip", "algorithm": "fixed_window", "description": "d"}`
+
+	for _, row := range []struct {
+		use  Use
+		text string
+	}{
+		{Use{Tokens: 80, Per: time.Minute}, "a key used 80 tokens in 1m0s lately, where the new limit lets it use 50"},
+		{Use{Tokens: 80, Per: 10 * time.Second}, "lets it use 50"},
+		{Use{Tokens: 50, Per: time.Minute}, `"warnings":[]`},
+		{Use{Tokens: 499, Per: 10 * time.Minute}, `"warnings":[]`},
+		{Use{Tokens: 501, Per: 10 * time.Minute}, "lets it use 500"},
+		{Use{}, `"warnings":[]`},
+	} {
+		r.fleet.used = row.use
+		r.send(http.MethodPut, "/admin/rules/w?dryRun=true", fewer).want(http.StatusOK, row.text)
+	}
+
+	// Who raises a limit is told nothing.
+	r.fleet.used = Use{Tokens: 900, Per: time.Minute}
+	r.send(http.MethodPut, "/admin/rules/w?dryRun=true", strings.Replace(fewer, "50", "200", 1)).want(http.StatusOK, `"warnings":[]`)
+
+	r.fleet.used = Use{}
 
 	// Of a rule that all share the one budget is known.
 	r.send(http.MethodPut, "/admin/rules/one", `{"limit": 100, "windowSec": 60, "keyBy": "global"}`).want(http.StatusOK)
 	r.fleet.take(t, "one", "", 60)
 	r.send(http.MethodPut, "/admin/rules/one?dryRun=true", `{"limit": 50, "windowSec": 60, "keyBy": "global"}`).
-		want(http.StatusOK, "a key uses")
+		want(http.StatusOK, "60 tokens are used now, above the new capacity of 50")
 }
 
 func TestEnforcingChangesNeedARolloutWhereThatIsSet(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *server) openAdmin() (admitter, error) {
 
 // fleet is what the admin door asks of the coordinator of this process.
 func (e *engine) fleet() fleet {
-	return fleet{coordinator: e.coordinator, rules: e.book.Current, feed: e.feed, self: func() admin.Instance {
+	return fleet{coordinator: e.coordinator, rules: e.book.Current, meter: e.meter, feed: e.feed, self: func() admin.Instance {
 		return admin.Instance{Name: e.name, Incarnation: e.incarnation, Version: e.limiter.Rules().Version, Seen: time.Now()}
 	}}
 }

@@ -129,3 +129,30 @@ func TestTokensOfTheStore(t *testing.T) {
 	r.token = people
 	r.want(t, "GET /admin/tokens", "", expected{http.StatusOK, "holder"})
 }
+
+// Who lowers a limit below what somebody uses is told so, and by how much; who lowers it to what is enough, is not.
+func TestALimitBelowWhatIsUsedIsWarnedOf(t *testing.T) {
+	r := start(t)
+	lowered := func(limit string) string {
+		body := strings.Replace(oneRule, `"limit": 3`, `"limit": `+limit, 1)
+
+		return r.want(t, "PUT /admin/rules/things?dryRun=true", body, expected{http.StatusOK, `"warnings"`})
+	}
+
+	r.want(t, "PUT /admin/rules/things", strings.Replace(oneRule, "3", "1000", 1), expected{http.StatusOK, `"version"`})
+	eventually(t, "the rule decides", func() bool { return r.limit(t) == "1000" })
+
+	if got := lowered("20"); strings.Contains(got, "lately") {
+		t.Errorf("a rule that nobody used yet: %s", got)
+	}
+
+	if got := r.admitted(t, 60, things("ada", 1)); got != 60 {
+		t.Fatalf("%d of 60 admitted", got)
+	}
+
+	eventually(t, "what was spent is heard of", func() bool { return strings.Contains(lowered("20"), "a key used 60 tokens in 1h0m0s lately") })
+
+	if got := lowered("60"); strings.Contains(got, "lately") {
+		t.Errorf("what is used is enough: %s", got)
+	}
+}

@@ -34,6 +34,7 @@ type engine struct {
 	ruleStore   *rulefeed.Late       // nil with --rules
 	feed        *rulefeed.Feed       // from ruleStore
 	overrides   *coordinator.Overrides
+	meter       *coordinator.Meter // of the coordinator
 
 	client *rpc.Client
 }
@@ -75,8 +76,10 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 		return err
 	}
 
+	e.meter = coordinator.NewMeter()
+
 	if e.coordinator, err = coordinator.New(coordinator.Config{
-		Store: e.store, Book: book, Overrides: e.overrides, Logger: e.log,
+		Store: e.store, Book: book, Overrides: e.overrides, Meter: e.meter, Logger: e.log,
 	}); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 type fleet struct {
 	coordinator *coordinator.Coordinator
 	rules       func() *rule.Set
+	meter       *coordinator.Meter    // nil for none
 	feed        *rulefeed.Feed        // nil for rules of a file, whose versions are shown as they are
 	self        func() admin.Instance // this process, which asks only while it decides; nil to leave it out
 }
@@ -106,9 +107,13 @@ func (f fleet) Level(ctx context.Context, ruleID, key string) (admin.Level, erro
 
 func micros(n int64) time.Duration { return time.Duration(max(0, n)) * time.Microsecond }
 
-// Used implements admin.Fleet. Only holders know the keys that they serve, and they are not asked.
-func (f fleet) Used(context.Context, string) (tokens int64, known bool, err error) {
-	return 0, false, nil
+// Used implements admin.Fleet. It is what went by this coordinator: holders that ask another one are not in it.
+func (f fleet) Used(_ context.Context, ruleID string) (admin.Use, error) {
+	if f.meter == nil {
+		return admin.Use{}, nil
+	}
+
+	return admin.Use(f.meter.Peak(ruleID, time.Now().UnixMicro())), nil
 }
 
 // Reset implements admin.Fleet. What holders have of the budget and did not spend stays theirs until it comes back by itself.
