@@ -132,6 +132,8 @@ func judgeRules(fleet *Fleet, sets []*rule.Set) []Finding {
 
 	if count == 0 {
 		r.add(Warn, "", "no coordinator sent its rules", "see the findings above")
+
+		return r.list // want may be nil
 	}
 
 	return r.or("%s, the same at %s", several(len(want.Rules), "rule"), several(count, "coordinator"))

@@ -141,4 +141,7 @@ func TestCoordinators(t *testing.T) {
 	// Without a document they are compared with each other.
 	fleet := &Fleet{Remote: rpc.Config{URLs: []string{good, changed}, Holder: 7, Keys: []ed25519.PublicKey{public(1)}}}
 	expect(t, Coordinators(t.Context(), fleet), Finding{State: Bad, Check: checkRules, Says: "are not those of " + good})
+
+	fleet = &Fleet{Remote: rpc.Config{URLs: []string{"127.0.0.1:1"}, Holder: 7, Keys: []ed25519.PublicKey{public(1)}}}
+	expect(t, Coordinators(t.Context(), fleet), Finding{State: Warn, Check: checkRules, Says: "no coordinator sent"})
 }
