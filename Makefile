@@ -27,7 +27,7 @@ TABLES ?=
 CROSS := darwin/arm64 darwin/amd64 linux/arm64
 
 .DEFAULT_GOAL := help
-.PHONY: help demo redis postgres test test-plain test-race test-bench lint fmt generate drift tidy-check bench soak bench-packages cross tools clean
+.PHONY: help demo redis postgres proxies test test-plain test-race test-bench lint fmt generate drift tidy-check bench soak bench-packages cross tools clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,7 +35,7 @@ help: ## Show this list
 demo: ## Watch three API servers share limits through a coordinator
 	$(GO) run ./cmd/leaseway demo
 
-test: redis postgres test-plain test-bench test-race ## Run all tests, with the race detector where it pays
+test: redis postgres proxies test-plain test-bench test-race ## Run all tests, with the race detector where it pays
 
 test-plain:
 	$(GO) test $(TESTFLAGS) ./...
@@ -54,6 +54,17 @@ postgres: ## Install Postgres, which the tests of the rule store start
 	{ echo "installing postgresql" && apt-get install -y --no-install-recommends postgresql >/dev/null; } || \
 	{ apt-get update >/dev/null && apt-get install -y --no-install-recommends postgresql >/dev/null; } || \
 	{ echo "Postgres cannot be installed here: install version 15 or later so that it is on the PATH" >&2; exit 1; }
+
+# Debian's packages also start services, which are not needed: RUNLEVEL=1 has them not do so.
+proxies: ## Install nginx, Caddy, HAProxy and promtool, which the tests of deploy/ run
+	@missing=; for program in nginx caddy haproxy promtool; do \
+	  PATH="$$PATH:/usr/sbin" command -v $$program >/dev/null || missing="$$missing $$program"; \
+	done; \
+	[ -z "$$missing" ] || { \
+	  packages=$$(echo $$missing | sed 's/promtool/prometheus/'); echo "installing $$packages"; \
+	  RUNLEVEL=1 apt-get install -y --no-install-recommends $$packages >/dev/null || \
+	  { apt-get update >/dev/null && RUNLEVEL=1 apt-get install -y --no-install-recommends $$packages >/dev/null; } || \
+	  { echo "cannot be installed here:$$missing. Have nginx 1.22, Caddy 2.6, HAProxy 2.6 with Lua and promtool 2.42, or later, on the PATH" >&2; exit 1; }; }
 
 # That the peers of docs/benchmarks.md still compile, and decide alike.
 test-bench:

@@ -48,6 +48,7 @@ func floors() map[string]place {
 		"internal/doctor": {assembly, []string{"internal/store/redis", "internal/rpc", "rule"}},
 		"internal/plots":  {assembly, []string{"internal/rate"}},
 		"internal/faults": {assembly, nil}, // tests alone
+		"deploy":          {assembly, nil}, // tests alone, beside what they run
 		"internal/sim": {assembly, []string{
 			"internal/table", "internal/coordinator", "internal/store/memory", "internal/ledger", "internal/rate", "rule", "internal/plots",
 		}},
