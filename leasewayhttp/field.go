@@ -34,8 +34,25 @@ const roomForText = 48
 
 // setFields puts the decision into h. It is on the way of every request, so it costs one allocation, or two with a long text.
 func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, headers Headers) {
+	f, hasReset := m.fieldsOf(d, wait, headers)
+	// A capacity of one each: Header.Add copies instead of writing over the neighbour.
+	if headers != HeadersIETF {
+		h[fieldLimit] = f.values[0:1:1]
+		h[fieldRemaining] = f.values[1:2:2]
+		if hasReset {
+			h[fieldReset] = f.values[2:3:3]
+		}
+	}
+	if headers != HeadersLegacy {
+		h[fieldPolicy] = f.values[3:4:4]
+		h[fieldRateLimit] = f.values[4:5:5]
+	}
+}
+
+// fieldsOf writes the values of all fields; hasReset says whether there is a moment at which the budget is whole.
+func (m *Middleware) fieldsOf(d *leaseway.Decision, wait int64, headers Headers) (f *fields, hasReset bool) {
 	p := m.policies.of(d)
-	hasReset := d.Allowed && !d.InFlight() || d.Reset > 0
+	hasReset = d.Allowed && !d.InFlight() || d.Reset > 0
 
 	var room [roomForText]byte
 	text := append(room[:0], p.left...)
@@ -51,22 +68,11 @@ func (m *Middleware) setFields(h http.Header, d *leaseway.Decision, wait int64, 
 	}
 
 	// All is written at once and not value by value: memory that is known to be new is cheaper to write pointers to.
-	f := &fields{room: room}
+	f = &fields{room: room}
 	all := f.text(text)
 	f.values[0], f.values[1], f.values[2], f.values[3], f.values[4] =
 		p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]
-	// A capacity of one each: Header.Add copies instead of writing over the neighbour.
-	if headers != HeadersIETF {
-		h[fieldLimit] = f.values[0:1:1]
-		h[fieldRemaining] = f.values[1:2:2]
-		if hasReset {
-			h[fieldReset] = f.values[2:3:3]
-		}
-	}
-	if headers != HeadersLegacy {
-		h[fieldPolicy] = f.values[3:4:4]
-		h[fieldRateLimit] = f.values[4:5:5]
-	}
+	return f, hasReset
 }
 
 // text is a text that was written in room, or elsewhere if it was too long for it, as a string that stays.

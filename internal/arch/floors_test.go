@@ -58,6 +58,7 @@ func floors() map[string]place {
 		"internal/check":      {doors, []string{root, "internal/rest", "rule"}},
 		"internal/admin":      {doors, []string{"internal/check", "internal/rest", "internal/rulestore", "rule"}},
 		"internal/accesslog":  {doors, []string{root}},
+		"internal/envoyrls":   {doors, []string{root, "internal/check", "leasewayhttp", "rule"}},
 		"internal/proxycheck": {doors, []string{root, "leasewayhttp", "internal/check"}},
 
 		root: {sdk, []string{

@@ -22,13 +22,48 @@ func (d *Door) Decide(ctx context.Context, req leaseway.Request, passDelay bool)
 		return d.looked(decision, passDelay)
 	}
 
-	look := func() leaseway.Decision {
-		req.Peek = true
+	if !decision.Allowed || passDelay || decision.Delay <= MaxDelay {
+		return decision // as most are: what is below has the request outlive this call
+	}
 
-		return d.limiter.Decide(ctx, req)
+	look := func() leaseway.Decision {
+		again := req
+		again.Peek = true
+
+		return d.limiter.Decide(ctx, again)
 	}
 
 	return d.charged(decision, passDelay, look)
+}
+
+// DecideTogether decides requests of which all pass or none, as Decide does with one whose delay nobody holds. It appends a
+// decision for each; while one is refused nothing is charged.
+func (d *Door) DecideTogether(ctx context.Context, reqs []leaseway.Request, decisions []leaseway.Decision) []leaseway.Decision {
+	from := len(decisions)
+	decisions = d.limiter.DecideTogether(ctx, reqs, decisions)
+	own := decisions[from:]
+	refused, late := false, false
+
+	for i := range own {
+		d.limiter.Done(own[i])
+
+		refused = refused || !own[i].Allowed
+		late = late || own[i].Allowed && own[i].Delay > MaxDelay
+	}
+
+	if refused || !late {
+		return decisions
+	}
+
+	for i := range own {
+		d.limiter.Refund(own[i])
+
+		if own[i].Delay > MaxDelay {
+			own[i] = delayed(own[i], own[i].Delay)
+		}
+	}
+
+	return decisions
 }
 
 // charged is the decision of a request that took tokens. If it is refused for its delay they are given back, and look says

@@ -21,6 +21,17 @@ type (
 	receiver interface{ hear(message []byte) error }
 )
 
+// Messages of other doors that do the same, without the generated types.
+type (
+	// Sender returns itself in wire form; Sent is called when nobody needs that memory any more.
+	Sender interface {
+		Wire() []byte
+		Sent()
+	}
+	// Receiver reads a message, which is its own to keep; the error is for one that cannot be answered at all.
+	Receiver interface{ Hear(message []byte) error }
+)
+
 // codec is gRPC's own, but for messages that write and read themselves.
 type codec struct{ encoding.CodecV2 }
 
@@ -33,6 +44,11 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		return mem.BufferSlice{mem.SliceBuffer(message)}, nil
 	case sender:
 		return mem.BufferSlice{mem.Copy(message.wire(), mem.DefaultBufferPool())}, nil
+	case Sender:
+		slice := mem.BufferSlice{mem.Copy(message.Wire(), mem.DefaultBufferPool())}
+		message.Sent()
+
+		return slice, nil
 	default:
 		return c.CodecV2.Marshal(v)
 	}
@@ -40,12 +56,18 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal reads a message.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	r, ok := v.(receiver)
-	if !ok {
+	var hear func([]byte) error
+
+	switch r := v.(type) {
+	case receiver:
+		hear = r.hear
+	case Receiver:
+		hear = r.Hear
+	default:
 		return c.CodecV2.Unmarshal(data, v)
 	}
 
-	if err := r.hear(data.Materialize()); err != nil {
+	if err := hear(data.Materialize()); err != nil {
 		return fmt.Errorf("rpc: a message cannot be read: %w", err)
 	}
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/envoyrls"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -54,6 +56,8 @@ type Config struct {
 	CoordinatorCA        string   // who may certify them; "" for the system's
 
 	Kill []string // what is switched off in this process, as rule.ParseSwitches reads it
+
+	RLSCharge string // who pays when one of several Envoy descriptors is over its limit, as envoyrls.Charge has it
 
 	MeasureCPU bool // the worker shedder looks at the processor time of this machine or cgroup
 
@@ -99,6 +103,8 @@ func (c *Config) flags() *pflag.FlagSet {
 	fs.DurationVar(&c.Deadline, "deadline", 20*time.Millisecond, "how long a request waits for a coordinator before onUnavailable decides")
 	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private keys that sign answers (default: one of its own)")
 
+	fs.StringVar(&c.RLSCharge, "rls-charge", string(envoyrls.ChargeTogether),
+		"when one of several Envoy descriptors is over its limit: together charges none of them, all charges the others")
 	fs.BoolVar(&c.MeasureCPU, "measure-cpu", false,
 		"have the worker shedder go by the processor time that this server's cgroup or machine uses")
 	fs.StringSliceVar(&c.Kill, "kill", nil,
@@ -190,6 +196,10 @@ func (c *Config) validate() error {
 
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		errs = append(errs, usage("--log-format %q is neither text nor json", c.LogFormat))
+	}
+
+	if !slices.Contains(envoyrls.Charges(), envoyrls.Charge(c.RLSCharge)) {
+		errs = append(errs, usage("--rls-charge %q is neither together nor all", c.RLSCharge))
 	}
 
 	if c.Deadline <= 0 || c.Deadline > time.Minute {

@@ -32,6 +32,7 @@ import (
 
 	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/envoyrls"
 	"github.com/leaseway/leaseway/internal/proxycheck"
 	"github.com/leaseway/leaseway/internal/rpc"
 )
@@ -194,6 +195,7 @@ func (s *server) openDoors() error {
 	}
 
 	s.grpc = rpc.NewServer(config)
+	envoyrls.New(s.engine.limiter, envoyrls.Charge(s.config.RLSCharge)).Register(s.grpc)
 
 	trusted, err := s.config.trustedProxies()
 	if err != nil {

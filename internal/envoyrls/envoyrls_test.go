@@ -1,0 +1,240 @@
+package envoyrls
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/rule"
+)
+
+const fuzzed = `rules:
+  - {id: a, scope: {domain: d, entries: [k]}, keyBy: descriptor:k, missing: shared, limit: 1000000, window: 1s}
+  - {id: b, scope: {domain: d, entries: [{key: k, value: 'x*', except: xy}, l]}, keyBy: [descriptor:k, descriptor:l], limit: 5, window: 1h}
+  - {id: c, scope: {domain: d, descriptors: {m: x}}, limit: 5, window: 1h, mode: shadow}
+`
+
+func message(tb testing.TB, msg proto.Message) []byte {
+	tb.Helper()
+
+	wire, err := proto.Marshal(msg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	return wire
+}
+
+// described is a descriptor of keys and values, in pairs.
+func described(pairs ...string) *commonv3.RateLimitDescriptor {
+	d := &commonv3.RateLimitDescriptor{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		d.Entries = append(d.Entries, &commonv3.RateLimitDescriptor_Entry{Key: pairs[i], Value: pairs[i+1]})
+	}
+
+	return d
+}
+
+// Whatever is sent: no panic, a request that the generated types can read is read as they do, and the answer is one that they can
+// read, with a status for each descriptor.
+func FuzzRequests(f *testing.F) {
+	full := described("k", "x1", "l", "é")
+	full.HitsAddend, full.IsNegativeHits = wrapperspb.UInt64(1<<63), true
+	full.Limit = &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1<<32 - 1, Unit: 99, UnitMultiplier: wrapperspb.UInt32(7)}
+
+	for _, seed := range []*rlsv3.RateLimitRequest{
+		{}, {Domain: "d"}, {Domain: "d", HitsAddend: 1<<32 - 1, Descriptors: []*commonv3.RateLimitDescriptor{full, {}, described("", "")}},
+		{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", ""), described("k", "v"), described("m", "x")}},
+	} {
+		f.Add(message(f, seed))
+	}
+
+	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f})
+
+	together, all := newDoor(f, fuzzed, ChargeTogether), newDoor(f, fuzzed, ChargeAll)
+
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		var known rlsv3.RateLimitRequest
+
+		readable := proto.Unmarshal(wire, &known) == nil
+
+		var own request
+		if fault := own.read(wire); fault == nil && readable {
+			compare(t, &own, &known)
+		}
+
+		for _, door := range []*Door{together, all} {
+			response, err := ask(door, wire)
+
+			switch {
+			case err == nil:
+				if readable && len(response.GetStatuses()) != len(known.GetDescriptors()) {
+					t.Errorf("%d statuses for %d descriptors", len(response.GetStatuses()), len(known.GetDescriptors()))
+				}
+			case status.Code(err) != codes.InvalidArgument:
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+// compare holds what was read by hand to what the generated types read.
+func compare(t *testing.T, own *request, known *rlsv3.RateLimitRequest) {
+	t.Helper()
+
+	if own.domain != known.GetDomain() || own.hits != int64(known.GetHitsAddend()) || len(own.descriptors) != len(known.GetDescriptors()) {
+		t.Fatalf("got %+v, want %v", own, known)
+	}
+
+	for i, want := range known.GetDescriptors() {
+		req, d := own.of(i), own.descriptors[i]
+
+		if len(req.Entries) != len(want.GetEntries()) || d.negative != want.GetIsNegativeHits() || d.counts != (want.GetHitsAddend() != nil) ||
+			d.hits != int64(min(want.GetHitsAddend().GetValue(), rule.MaxCost)) {
+			t.Fatalf("descriptor %d: got %+v, want %v", i, d, want)
+		}
+
+		for j, entry := range want.GetEntries() {
+			if req.Entries[j] != (rule.Entry{Key: entry.GetKey(), Value: entry.GetValue()}) {
+				t.Fatalf("entry %d of %d: got %v, want %v", j, i, req.Entries[j], entry)
+			}
+		}
+	}
+}
+
+func TestBoundsOfARequest(t *testing.T) {
+	door := newDoor(t, fuzzed, ChargeTogether)
+	many := func(n, entries int) *rlsv3.RateLimitRequest {
+		msg := &rlsv3.RateLimitRequest{Domain: "d"}
+		for range n {
+			msg.Descriptors = append(msg.Descriptors, described(strings.Split(strings.Repeat("k,v,", entries), ",")...))
+		}
+
+		return msg
+	}
+
+	for name, c := range map[string]struct {
+		msg  *rlsv3.RateLimitRequest
+		want string // the field that the error names; "" for none
+	}{
+		"as many descriptors as fit": {many(maxDescriptors, 1), ""},
+		"too many descriptors":       {many(maxDescriptors+1, 1), "descriptors"},
+		"as many entries as fit":     {many(1, maxEntries), ""},
+		"too many entries":           {many(1, maxEntries+1), "the request"},
+		"a long value":               {&rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", strings.Repeat("v", 60_000))}}, ""},
+		"a longer value":             {&rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", strings.Repeat("v", 70_000))}}, "the request"},
+	} {
+		switch _, err := ask(door, message(t, c.msg)); {
+		case c.want == "" && err != nil, c.want != "" && (status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want an error that names %q", name, err, c.want)
+		}
+	}
+}
+
+// hanging is a source that has rules, and never answers an ask.
+type hanging struct{ rules *rule.Set }
+
+func (h hanging) Acquire(ctx context.Context, _ *ledger.Batch) (*ledger.Answers, error) {
+	<-ctx.Done()
+
+	return nil, ctx.Err()
+}
+
+func (h hanging) Watch(ctx context.Context, _ uint64, apply func(*rule.Set) error) error {
+	if err := apply(h.rules); err != nil {
+		return err
+	}
+
+	<-ctx.Done()
+
+	return ctx.Err()
+}
+
+func TestAStatusNamesNoKeyAndMetadataNamesTheShadow(t *testing.T) {
+	door := newDoor(t, `rules:
+  - {id: dark, scope: {domain: d, entries: [k]}, mode: shadow, limit: 1, window: 1h}
+  - {id: open, scope: {domain: d, entries: [k]}, keyBy: descriptor:k, secret: true, limit: 2, window: 1h}`, ChargeTogether)
+	wire := message(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", "hush-hush")}})
+
+	for i, want := range []string{"", "dark", ""} {
+		response, err := ask(door, wire)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		if got := response.GetDynamicMetadata().GetFields()["shadowDenied"].GetStringValue(); got != want {
+			t.Errorf("request %d: shadowDenied is %q, want %q", i, got, want)
+		}
+
+		if bytes.Contains(message(t, response), []byte("hush")) {
+			t.Errorf("the answer says the key: %v", response)
+		}
+	}
+}
+
+// A fail-closed rule without a coordinator refuses, and says why; one that fails open allows; both within the deadline.
+func TestAStoreThatHangs(t *testing.T) {
+	set, err := rule.Parse("rules", []byte(`rules:
+  - {id: closed, scope: {domain: d, entries: [c]}, keyBy: descriptor:c, limit: 5, window: 1h, onUnavailable: deny}
+  - {id: open, scope: {domain: d, entries: [o]}, keyBy: descriptor:o, limit: 5, window: 1h, onUnavailable: allow}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	limiter, err := leaseway.Over(t.Context(), hanging{set.Next(nil, 1)}, leaseway.WithDeadline(20*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	defer func() { _ = limiter.Close(context.Background()) }()
+
+	door := New(limiter, ChargeTogether)
+
+	for _, c := range []struct {
+		descriptors []*commonv3.RateLimitDescriptor
+		want        rlsv3.RateLimitResponse_Code
+	}{
+		{[]*commonv3.RateLimitDescriptor{described("o", "x")}, rlsv3.RateLimitResponse_OK},
+		{[]*commonv3.RateLimitDescriptor{described("c", "x")}, rlsv3.RateLimitResponse_OVER_LIMIT},
+		{[]*commonv3.RateLimitDescriptor{described("o", "y"), described("c", "y")}, rlsv3.RateLimitResponse_OVER_LIMIT},
+	} {
+		response, err := ask(door, message(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: c.descriptors}))
+		if err != nil || response.GetOverallCode() != c.want {
+			t.Errorf("%v: got %v, %v, want %v", c.descriptors, response, err, c.want)
+		}
+
+		if refused := c.want != rlsv3.RateLimitResponse_OK; refused && !bytes.Contains(response.GetRawBody(), []byte(`"unavailable"`)) {
+			t.Errorf("%v: the body does not say why: %s", c.descriptors, response.GetRawBody())
+		}
+	}
+}
+
+// A call whose caller left is answered by that, and charged nothing.
+func TestACallThatIsCancelledIsNotCharged(t *testing.T) {
+	door := newDoor(t, "rules: [{id: a, limit: 5, window: 1h}]", ChargeTogether)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	c := &call{door: door}
+	_ = c.Hear(message(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", "v")}}))
+
+	if _, err := c.answer(gone); status.Code(err) != codes.Canceled {
+		t.Errorf("got %v, want CANCELED", err)
+	}
+
+	if d := door.limiter.Decide(t.Context(), leaseway.Request{Method: http.MethodGet, Peek: true}); d.Remaining < 4 {
+		t.Errorf("%d left, want what was there", d.Remaining)
+	}
+}

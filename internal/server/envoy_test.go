@@ -1,0 +1,67 @@
+package server
+
+import (
+	"testing"
+
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+)
+
+// Envoy's two services answer on the gRPC listener, over a real connection and to the generated clients.
+func TestEnvoyIsAnswered(t *testing.T) {
+	const rules = `rules:
+  - {id: per-key, scope: {domain: edge, entries: [key]}, keyBy: descriptor:key, limit: 2, window: 1h}
+  - {id: path, scope: /v1/x, limit: 1, window: 1h}`
+
+	for charge, left := range map[string]uint32{"together": 1, "all": 0} {
+		r := start(t, "--rules", file(t, rules), "--rls-charge", charge)
+
+		conn, err := grpc.NewClient(r.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		key := &commonv3.RateLimitDescriptor{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "key", Value: "k"}}}
+		block := &commonv3.RateLimitDescriptor{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "key", Value: "huge"}}}
+
+		limits := rlsv3.NewRateLimitServiceClient(conn)
+		ask := func(descriptors ...*commonv3.RateLimitDescriptor) (*rlsv3.RateLimitResponse, error) {
+			return limits.ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{Domain: "edge", Descriptors: descriptors})
+		}
+
+		if _, err := ask(); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("no descriptors: got %v, want INVALID_ARGUMENT", err)
+		}
+
+		response, err := ask(key)
+		if err != nil || response.GetOverallCode() != rlsv3.RateLimitResponse_OK || response.GetStatuses()[0].GetLimitRemaining() != 1 {
+			t.Errorf("got %v, %v, want OK, and 1 left", response, err)
+		}
+
+		for range 2 {
+			_, _ = ask(block)
+		}
+
+		response, err = ask(key, block)
+		if err != nil || response.GetOverallCode() != rlsv3.RateLimitResponse_OVER_LIMIT || response.GetStatuses()[0].GetLimitRemaining() != left {
+			t.Errorf("%s: got %v, %v, want OVER_LIMIT, and %d left of the first", charge, response, err, left)
+		}
+
+		auth := authv3.NewAuthorizationClient(conn)
+		for i, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+			verdict, err := auth.Check(t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+				Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/v1/x"}},
+			}})
+			if err != nil || verdict.GetStatus().GetCode() != int32(want) {
+				t.Errorf("check %d: got %v, %v, want %v", i, verdict, err, want)
+			}
+		}
+
+		_ = conn.Close()
+	}
+}

@@ -1,0 +1,84 @@
+package leaseway_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leaseway/leaseway"
+)
+
+// Two budgets of which one is used up: what the other has left stays as it is, whoever refuses, and however often.
+func TestDecideTogetherChargesAllOrNone(t *testing.T) {
+	for _, algorithm := range []string{"token_bucket", "fixed_window", "sliding_window"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := embedded(t, `rules:
+  - {id: user, scope: {descriptors: {kind: user}}, keyBy: descriptor:name, algorithm: `+algorithm+`, limit: 5, window: 1h}
+  - {id: site, scope: {descriptors: {kind: site}}, keyBy: descriptor:name, algorithm: `+algorithm+`, limit: 2, window: 1h}
+  - {id: slots, scope: {descriptors: {kind: slot}}, algorithm: concurrency, limit: 1}
+  - {id: dark, scope: {descriptors: {kind: user}}, mode: shadow, algorithm: `+algorithm+`, limit: 3, window: 1h}`)
+
+			of := func(kind, name string) leaseway.Request {
+				return leaseway.Request{Descriptors: map[string]string{"kind": kind, "name": name}}
+			}
+			step := func(place string, want []bool, remaining []int64, reqs ...leaseway.Request) {
+				t.Helper()
+
+				got := l.DecideTogether(t.Context(), reqs, nil)
+				for i, d := range got {
+					if d.Allowed != want[i] || d.Remaining != remaining[i] {
+						t.Errorf("%s, %s: request %d: allowed %v, %d left by %q, want %v, %d",
+							algorithm, place, i, d.Allowed, d.Remaining, d.Rule, want[i], remaining[i])
+					}
+
+					l.Done(d)
+				}
+			}
+			pass := []bool{true, true}
+
+			step("both", pass, []int64{4, 1}, of("user", "ada"), of("site", "a"))
+			step("both, in the other order", pass, []int64{0, 3}, of("site", "a"), of("user", "ada"))
+
+			for range 9 {
+				step("the second refuses", []bool{true, false}, []int64{3, 0}, of("user", "ada"), of("site", "a"))
+				step("the first refuses", []bool{false, true}, []int64{0, 3}, of("site", "a"), of("user", "ada"))
+			}
+
+			look := of("user", "ada")
+			look.Peek = true
+
+			step("one only looks", pass, []int64{3, 1}, look, of("site", "b"))
+			step("nobody is subject to a rule", pass, []int64{0, 0}, of("none", ""), of("none", ""))
+			step("one budget, twice", pass, []int64{1, 1}, of("user", "ada"), of("user", "ada"))
+			step("a slot and a budget", pass, []int64{0, 0}, of("slot", ""), of("user", "ada"))
+			step("a slot that comes back", []bool{true, false}, []int64{1, 0}, of("slot", ""), of("user", "ada"))
+			step("and is there", []bool{true, true}, []int64{0, 4}, of("slot", ""), of("user", "eve"))
+
+			bad := of("user", "eve")
+			bad.Cost = -1
+
+			step("one is no request", []bool{false, true}, []int64{0, 4}, bad, of("user", "eve"))
+		})
+	}
+}
+
+// A refund gives each budget back once, also one that two of the requests share.
+func TestRefundOfRequestsDecidedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := embedded(t, "rules: [{id: user, keyBy: user, limit: 10, window: 1h}]")
+		ada, eve := leaseway.Request{User: "ada", Cost: 3}, leaseway.Request{User: "eve"}
+
+		for range 20 {
+			for _, d := range l.DecideTogether(context.Background(), []leaseway.Request{ada, eve, ada}, nil) {
+				if !d.Allowed {
+					t.Fatalf("refused: %+v", d)
+				}
+
+				l.Refund(d)
+			}
+
+			time.Sleep(10 * time.Millisecond) // refunds leave with the next tick
+		}
+	})
+}
