@@ -80,6 +80,15 @@ func (d *Door) applyDocument(ctx context.Context, in *applyInput) (*appliedOutpu
 
 // rules finds out which rules the document changes.
 func (a *application) rules() error {
+	for i, r := range a.set.Rules {
+		kept, err := keepingBefore(a.state.Set.Rule(r.ID), r)
+		if err != nil {
+			return err
+		}
+
+		a.set.Rules[i] = kept
+	}
+
 	rows, err := rulestore.Canonical(unnumbered(a.set))
 	if err != nil {
 		return err
@@ -136,10 +145,19 @@ func (a *application) put(r *rule.Rule, place string, before json.RawMessage, ch
 		what = "created"
 	}
 
-	if enforcing(a.state.Set.Rule(r.ID), r, changes) {
+	present := a.state.Set.Rule(r.ID)
+	if enforcing(present, r, changes) {
 		a.enforced = append(a.enforced, r.ID)
 	}
 
+	if present != nil && present.Withheld > 0 && r.Withheld == 0 {
+		a.out.Warnings = append(a.out.Warnings, Warning{
+			Field: "rules." + r.ID + ".rollout", Message: "the document has no rollout for it: all keys have the rule at once",
+			Fix: "write rollout: " + present.Rollout() + " into the document, unless that is meant",
+		})
+	}
+
+	a.change.Settings = append(a.change.Settings, endedPlan(a.state, present, r)...)
 	a.change.Rules = append(a.change.Rules, rulestore.RuleChange{ID: r.ID, Rule: r})
 	a.out.Places = append(a.out.Places, AppliedChange{Place: place, What: what, Changes: changes})
 

@@ -90,6 +90,10 @@ func (d *Door) writeRule(ctx context.Context, state *rulestore.State, w *ruleWri
 		out.Body.Warnings = append(out.Body.Warnings, dropped(out.Body.Changes)...)
 	}
 
+	if w.settings == nil {
+		w.settings = endedPlan(state, before, w.after)
+	}
+
 	change := &rulestore.Change{
 		Action: w.action, Target: id, Reason: w.options.Reason, Settings: w.settings,
 		Rules: []rulestore.RuleChange{{ID: id, Rule: w.after, If: condition}},

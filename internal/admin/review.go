@@ -21,7 +21,20 @@ type reviewer struct {
 
 // warnings are about the rules beside it, what is used now, and what begins anew.
 func (v *reviewer) warnings(ctx context.Context) []Warning {
-	return slices.Concat(v.overshadowed(), v.recounted(), v.tight(ctx))
+	return slices.Concat(v.opened(), v.overshadowed(), v.recounted(), v.tight(ctx))
+}
+
+// opened says that keys which had the rule have no limit under it any more.
+func (v *reviewer) opened() []Warning {
+	was, is := v.before, v.after
+	if was == nil || was.Mode != rule.Enforce || is.Before != nil || is.Withheld <= was.Withheld || was.Before != nil {
+		return nil
+	}
+
+	return []Warning{{
+		Field: "rollout", Message: fmt.Sprintf("at %s %% it is no rule for the other keys, which have no limit under it", is.Rollout()),
+		Fix: "write the changed rule with this rollout instead, which keeps what it was for the others, or say so: before: {mode: off}",
+	}}
 }
 
 // maxOvershadowed bounds how many rules a warning names.

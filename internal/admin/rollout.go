@@ -74,6 +74,37 @@ func keepBefore(before, after *rule.Rule, body []byte) ([]byte, error) {
 	return slices.Concat(body[:end], []byte(`,"before":`), text, body[end:]), nil
 }
 
+// keepingBefore is a rule with what keepBefore adds to it: after itself where that is nothing.
+func keepingBefore(before, after *rule.Rule) (*rule.Rule, error) {
+	if before == nil || after.Before != nil || after.Withheld == 0 {
+		return after, nil
+	}
+
+	doc, err := documentOf(after)
+	if err != nil {
+		return nil, err
+	}
+
+	body, err := keepBefore(before, after, doc)
+	if err != nil {
+		return nil, err
+	}
+
+	kept, _, err := parseRule(after.ID, body)
+
+	return kept, err
+}
+
+// endedPlan takes away the plan of a rule whose rollout is another after a write: or the plan would go on from a step of its own,
+// and take the rule from keys that have it.
+func endedPlan(state *rulestore.State, before, after *rule.Rule) []rulestore.SettingChange {
+	if before == nil || before.Withheld == after.Withheld || planOf(state, after.ID) == nil {
+		return nil
+	}
+
+	return []rulestore.SettingChange{{Name: PlanSetting(after.ID)}}
+}
+
 // keptOf is what differs in old from after, of all that two versions of a rule may have apart.
 func keptOf(old, after *rule.Rule) (map[string]any, error) {
 	kept := map[string]any{}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -233,6 +234,54 @@ func TestARolloutKeepsWhatTheOtherKeysHad(t *testing.T) {
 	r.send(http.MethodPatch, searchPath, `{"mode": "enforce", "rollout": 33.25}`).want(http.StatusOK, `"rollout":33.25`)
 	r.send(http.MethodPatch, searchPath, `{"rollout": 100}`).want(http.StatusOK, `"limit":20`)
 	r.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"limit":20`).lacks("before", "rollout")
+}
+
+// A document that is applied keeps it as well, also when the same one comes again.
+func TestAnAppliedRolloutKeepsWhatTheOtherKeysHad(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+
+	const some = `{"rules": [{"id": "search", "limit": 50, "window": "1m", "keyBy": "apikey", "scope": "/v1/search", "rollout": 10}]}`
+	for _, want := range []string{`"after":{"limit":100}`, `"places":[]`} {
+		r.send(http.MethodPut, "/admin/document", some).want(http.StatusOK, want)
+		r.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"before":{"limit":100}`)
+	}
+}
+
+// Keys that have a rule do not lose it unnoticed.
+func TestARolloutThatTakesTheRuleAwayIsWarnedOf(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+
+	const opens = "which have no limit under it"
+
+	r.send(http.MethodPatch, searchPath+"?dryRun=true", `{"plan": {"steps": [10, 100], "everySec": 60}}`).want(http.StatusOK, opens)
+	r.send(http.MethodPatch, searchPath, `{"rollout": 10}`).want(http.StatusOK, opens)
+	r.send(http.MethodPatch, searchPath, `{"rollout": 20}`).want(http.StatusOK).lacks(opens)
+	r.send(http.MethodPut, searchPath, `{"limit": 9, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search", "rollout": 100}`).
+		want(http.StatusOK).lacks(opens)
+	r.send(http.MethodPut, searchPath, `{"limit": 5, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search", "rollout": 10}`).
+		want(http.StatusOK, `"before":{"limit":9}`).lacks(opens)
+}
+
+// A write that sets another rollout ends the plan, or its next step would take the rule from keys that have it.
+func TestAPlanEndsWithAnotherRollout(t *testing.T) {
+	for _, path := range []string{searchPath, "/admin/document"} {
+		r := newRig(t)
+		r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+
+		rule, doc := `"limit": 50, "window": "1m", "keyBy": "apikey", "scope": "/v1/search"`, "{%s}"
+		if path != searchPath {
+			doc = `{"rules": [{"id": "search", %s}]}`
+		}
+
+		r.send(http.MethodPut, path, fmt.Sprintf(doc, rule+`, "rollout": 1`)).want(http.StatusOK)
+		r.send(http.MethodPatch, searchPath, `{"plan": {"steps": [1, 10, 100], "everySec": 60}}`).want(http.StatusOK)
+		r.send(http.MethodPut, path, fmt.Sprintf(doc, rule+`, "rollout": 1, "description": "d"`)).want(http.StatusOK)
+		r.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"plan":`, `"before":{"limit":100}`)
+		r.send(http.MethodPut, path, fmt.Sprintf(doc, rule)).want(http.StatusOK, "rollout", `"fix":`)
+		r.send(http.MethodGet, searchPath, "").want(http.StatusOK).lacks(`"plan":`, `"rollout":`)
+	}
 }
 
 // Whatever two versions of a rule may have apart is kept for the other keys, whether the old one wrote it or left it out.

@@ -96,6 +96,13 @@ func (r *rollouts) advance(ctx context.Context, state *rulestore.State, id strin
 		return r.write(ctx, state, planned{id: id, plan: plan})
 	}
 
+	if present.Rollout() != percent(plan.Steps[plan.Step]) {
+		plan.State, plan.Note = admin.PlanStopped, "the rollout is set to "+present.Rollout()+" % by hand"
+		r.log.Warn("a rollout goes on by itself no more", "rule", id, "why", plan.Note)
+
+		return r.write(ctx, state, planned{id: id, plan: plan})
+	}
+
 	if share, known := r.refused(id, plan.Since); known && share > plan.MaxRefused {
 		plan.State = admin.PlanStopped
 		plan.Note = fmt.Sprintf("%.1f %% were refused at %s %%, more than %s %%: back to 0", share, percent(plan.Steps[plan.Step]),

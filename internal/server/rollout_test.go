@@ -133,6 +133,18 @@ func TestARolloutThatRefusesTooMuchGoesBack(t *testing.T) {
 	}
 }
 
+// Whoever sets the rollout past the plan, by whatever way, has the last word: the plan takes the rule from no key.
+func TestAPlanDoesNotGoOnFromAnotherRollout(t *testing.T) {
+	r := roll(t, admin.Plan{Steps: []float64{1, 10, 100}, Every: 60, MaxRefused: 5})
+	save(t, r.store, "rules: [{id: r, keyBy: user, limit: 10, window: 1m}]")
+
+	for _, d := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		if rollout, plan := r.after(d); rollout != "100" || plan.State != admin.PlanStopped || !strings.Contains(plan.Note, "by hand") {
+			t.Errorf("after %v more: %s %%, %+v", d, rollout, plan)
+		}
+	}
+}
+
 // Two coordinators carry out one plan: each step is made once.
 func TestTwoCoordinatorsAtOnePlan(t *testing.T) {
 	r := roll(t, admin.Plan{Steps: []float64{1, 10, 100}, Every: 60, MaxRefused: 5})
@@ -153,10 +165,10 @@ func TestTwoCoordinatorsAtOnePlan(t *testing.T) {
 // The whole of it: what the fleet refuses of the keys that are reached takes the rollout back.
 func TestARolloutOfAServerGoesBack(t *testing.T) {
 	r := start(t, "--rules-seed", file(t, "rules: [{id: things, scope: /v1/things, keyBy: user, limit: 100, window: 12h}]"))
-	r.want(t, "PATCH /admin/rules/things", `{"plan": {"steps": [100], "everySec": 3600, "maxRefused": 5}}`,
-		expected{http.StatusOK, "version"})
 	r.want(t, "PUT /admin/rules/things",
 		`{"limit": 1, "windowSec": 43200, "keyBy": "user", "scope": "/v1/things", "rollout": 50, "before": {"limit": 100, "window": "12h"}}`,
+		expected{http.StatusOK, "version"})
+	r.want(t, "PATCH /admin/rules/things", `{"plan": {"steps": [50, 100], "everySec": 3600, "maxRefused": 5}}`,
 		expected{http.StatusOK, "version"})
 
 	eventually(t, "the rollout is taken back", func() bool {
