@@ -43,7 +43,7 @@ const (
 )
 
 // patient has configurations wait for longer: on a machine that has other things to do 200 ms are no sign of a hanging server.
-var patient = strings.NewReplacer("100ms", "2s", "200ms", "2s", "lb_try_duration 1s", "lb_try_duration 20s", "timeout = 200", "timeout = 2000")
+var patient = strings.NewReplacer("100ms", "2s", "200ms", "2s", "lb_try_duration 1s", "lb_try_duration 8s", "timeout = 200", "timeout = 2000")
 
 // rig is a proxy before an API, with Leaseway beside it.
 type rig struct {
@@ -56,7 +56,7 @@ type rig struct {
 type kind struct {
 	name, program, file string
 
-	closed [2]string // what is replaced by what to have it fail closed
+	closed []string // what is replaced by what to have it fail closed
 	args   func(dir, file string) []string
 	wrap   string // the file around it; FILE is its path
 }
@@ -75,20 +75,20 @@ http {
 	return []kind{
 		{
 			name: "nginx, auth_request", program: "nginx", file: "nginx/auth-request.conf", wrap: nginx, args: byNginx,
-			closed: [2]string{"return 204;", "return 403;"},
+			closed: []string{"return 204;", "return 403;"},
 		},
 		{
 			name: "nginx, X-Accel-Redirect", program: "nginx", file: "nginx/accel.conf", wrap: nginx, args: byNginx,
-			closed: [2]string{"504 = @api;", "504 = @closed;"},
+			closed: []string{"504 = @api;", "504 = @closed;"},
 		},
 		{
 			name: "Caddy", program: "caddy", file: "caddy/Caddyfile", wrap: "{\n\tadmin off\n}\nimport FILE\n",
-			closed: [2]string{leasewayAddress + " " + stubAddress, leasewayAddress},
+			closed: []string{leasewayAddress + " " + stubAddress, leasewayAddress, "lb_try_duration 1s", ""},
 			args:   func(_, file string) []string { return []string{"run", "--adapter", "caddyfile", "--config", file} },
 		},
 		{
 			name: "HAProxy", program: "haproxy", file: "haproxy/haproxy.cfg",
-			closed: [2]string{"=haproxy open", "=haproxy closed"},
+			closed: []string{"=haproxy open", "=haproxy closed"},
 			args:   func(dir, file string) []string { return []string{"-db", "-C", dir, "-f", file} },
 		},
 	}
@@ -119,11 +119,13 @@ func newRig(t *testing.T, k kind, closed bool) *rig {
 
 	text := read(t, k.file)
 	if closed {
-		if !strings.Contains(text, k.closed[0]) {
-			t.Fatalf("%s does not have %q", k.file, k.closed[0])
+		for i := 0; i < len(k.closed); i += 2 {
+			if !strings.Contains(text, k.closed[i]) {
+				t.Fatalf("%s does not have %q", k.file, k.closed[i])
+			}
 		}
 
-		text = strings.ReplaceAll(text, k.closed[0], k.closed[1])
+		text = strings.NewReplacer(k.closed...).Replace(text)
 	}
 
 	text = strings.NewReplacer(frontAddress, front, leasewayAddress, leaseway, stubAddress, stub,
