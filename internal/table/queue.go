@@ -15,6 +15,7 @@ type queue struct {
 	urgent  chan struct{} // a request waits
 	refill  chan struct{} // nobody waits
 	slots   chan struct{}
+	air     airborne
 	calls   sync.WaitGroup
 	build   sync.Mutex // one batch at a time is built, so that a key's seqs go up
 }
@@ -32,7 +33,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// enqueue asks for e: at once if a request waits, else with the next tick. Never under e's lock.
+// enqueue asks for e: as soon as a call may leave if a request waits, else with the next tick. Never under e's lock.
 func (t *Table) enqueue(e *Entry, urgent bool) {
 	if t.cfg.Inline {
 		t.send([]*Entry{e})
@@ -65,6 +66,17 @@ func (t *Table) dispatch(ctx context.Context) {
 	defer delay.Stop()
 	delay.Stop()
 
+	held := time.NewTimer(time.Hour)
+	defer held.Stop()
+	held.Stop()
+
+	// flush sends what may leave, and comes back for the rest.
+	flush := func() {
+		if opens := t.flush(); opens > 0 {
+			held.Reset(time.Duration(opens-t.clock.Now()) * time.Microsecond)
+		}
+	}
+
 	armed := false
 
 	signal(t.queue.refill) // what is queued since a panic, if this is a new beginning
@@ -77,7 +89,9 @@ func (t *Table) dispatch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.queue.urgent:
-			t.flush()
+			flush()
+		case <-held.C:
+			flush()
 		case <-t.queue.refill:
 			if !armed {
 				armed = true
@@ -87,7 +101,7 @@ func (t *Table) dispatch(ctx context.Context) {
 		case <-delay.C:
 			armed = false
 
-			t.flush()
+			flush()
 		case <-wheel.C:
 			t.turnWheel()
 		case <-beat.C:
@@ -143,6 +157,13 @@ func (t *Table) recovered(then func(err error)) {
 	}
 }
 
+func (q *queue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	return len(q.entries)
+}
+
 // chunk takes the entries of one call out of the queue.
 func (q *queue) chunk() []*Entry {
 	q.mu.Lock()
@@ -155,26 +176,43 @@ func (q *queue) chunk() []*Entry {
 	return chunk
 }
 
-// flush sends what is queued, as many calls as there are slots for.
-func (t *Table) flush() {
+// flush sends what is queued, as many calls as there are slots for, unless it
+// should wait for a call under way: then it returns until when at most, µs. A
+// full batch has nothing to wait for.
+func (t *Table) flush() (opens int64) {
+	q := &t.queue
+
+	switch queued := q.len(); {
+	case queued == 0:
+		return 0
+	case queued < maxBatch:
+		if opens = q.air.opens(t.deadline); opens > t.clock.Now() {
+			return opens
+		}
+	}
+
 	for {
 		select {
-		case t.queue.slots <- struct{}{}:
+		case q.slots <- struct{}{}:
 		default:
-			return // a call that ends flushes again
+			return 0 // a call that ends flushes again
 		}
 
-		chunk := t.queue.chunk()
+		chunk := q.chunk()
 		if len(chunk) == 0 {
-			<-t.queue.slots
+			<-q.slots
 
-			return
+			return 0
 		}
 
-		t.queue.calls.Go(func() {
+		left := t.clock.Now()
+		q.air.leave(left)
+
+		q.calls.Go(func() {
 			defer func() {
-				<-t.queue.slots
-				signal(t.queue.urgent)
+				q.air.land(left, t.clock.Now())
+				<-q.slots
+				signal(q.urgent)
 			}()
 
 			t.send(chunk)

@@ -33,7 +33,12 @@ func (s *Stepped) CallTimeout() time.Duration { return s.callTimeout() }
 
 // Departs returns when the next flight may leave, µs on the table's clock; ok is false while none is wanted.
 func (s *Stepped) Departs() (at int64, ok bool) {
-	return s.departs, s.departs != 0 && len(s.queue.slots) < maxCalls
+	at = s.departs
+	if len(s.queue.entries) < maxBatch {
+		at = max(at, s.queue.air.opens(s.deadline))
+	}
+
+	return at, s.departs != 0 && len(s.queue.slots) < maxCalls
 }
 
 // Fly makes one call for what is queued, and hears its answer.
@@ -51,7 +56,11 @@ func (s *Stepped) Fly() {
 
 	s.queue.slots <- struct{}{}
 
+	left := s.clock.Now()
+	s.queue.air.leave(left)
+
 	defer func() {
+		s.queue.air.land(left, s.clock.Now())
 		<-s.queue.slots
 		s.again()
 	}()

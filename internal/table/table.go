@@ -8,7 +8,8 @@
 //	                ▲                                                    │
 //	                └───────────── answers, or the local limit ◄─────────┘
 //
-// One flight at a time per key. A request waits for it at most until its
+// One flight at a time per key, and one in all while it is young: what comes
+// meanwhile leaves together after it. A request waits for it at most until its
 // deadline; then, and while no coordinator answers at all, the rule's
 // onUnavailable decides. Refills go out in the background, before a lease runs
 // dry, and wait a tick for company. A wheel renews leases at 0.6 of their TTL
