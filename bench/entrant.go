@@ -57,9 +57,10 @@ type quota struct {
 func endless() quota   { return quota{limit: 1_000_000_000, window: time.Second} }
 func exhausted() quota { return quota{limit: 1, window: time.Hour} }
 
-func contests() []contest {
+// contests are all of them; a fleet is measured for as long as fleet.
+func contests(fleet time.Duration) []contest {
 	return []contest{
 		hot(), manyKeys(), refusals(), middleware(), matching(), memory(), crowd(), grants(), grantsOverRedis(), storeCalls(),
-		fleets(),
+		fleets(fleet),
 	}
 }

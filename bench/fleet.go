@@ -34,23 +34,23 @@ func fleetColumns() []string {
 }
 
 // fleets measures whole fleets on this machine: 100,000 decisions a second are wanted.
-func fleets() contest {
+func fleets(of time.Duration) contest {
 	c := contest{
 		name: "fleet", title: "A fleet over a Redis cluster", rounds: 1, columns: fleetColumns(),
 		about: fmt.Sprintf("%d holders, %d coordinators and six Redis servers, all on this machine; the limit of each key is 100/s. "+
 			"%d requests a second are sent for %v, or a fifth of that, over all holders: of a million keys by Zipf's law (exponent 1.1), "+
 			"or all of one key. Beside it the same million keys with one Redis command for each request. Cold is a decision that waited "+
-			"for the store.", fleetHolders, fleetCoordinators, fleetRate, fleetTime),
+			"for the store.", fleetHolders, fleetCoordinators, fleetRate, of),
 		needs: "there is no redis-server on the PATH",
 	}
 
 	if _, err := exec.LookPath("redis-server"); err == nil {
 		c.entrants = []entrant{
-			fleet("Leaseway, a million keys", ours, load{zipfKeys, fleetRate}, leasewayFleet),
-			fleet("Leaseway, a million keys, a fifth", ours, load{zipfKeys, calmRate}, leasewayFleet),
-			fleet("Leaseway, one key", ours, load{oneKey, fleetRate}, leasewayFleet),
-			fleet("redis_rate, a million keys", peer, load{zipfKeys, fleetRate}, redisRateFleet),
-			fleet("redis_rate, a million keys, a fifth", peer, load{zipfKeys, calmRate}, redisRateFleet),
+			fleet("Leaseway, a million keys", ours, load{zipfKeys, fleetRate, of}, leasewayFleet),
+			fleet("Leaseway, a million keys, a fifth", ours, load{zipfKeys, calmRate, of}, leasewayFleet),
+			fleet("Leaseway, one key", ours, load{oneKey, fleetRate, of}, leasewayFleet),
+			fleet("redis_rate, a million keys", peer, load{zipfKeys, fleetRate, of}, redisRateFleet),
+			fleet("redis_rate, a million keys, a fifth", peer, load{zipfKeys, calmRate, of}, redisRateFleet),
 		}
 	}
 
@@ -116,7 +116,7 @@ func runFleet(l load, start func(context.Context, *redisCluster) (*holders, erro
 	}
 
 	ownBefore, coordinatorsBefore, began := processorTime(), usedBy(h.coordinators), time.Now()
-	tally := h.send(l, fleetTime)
+	tally := h.send(l, l.lasts)
 	seconds := time.Since(began).Seconds()
 	own, coordinators := processorTime()-ownBefore, usedBy(h.coordinators)-coordinatorsBefore
 

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// load is which requests come, and how many a second.
+// load is which requests come, how many a second, and for how long they are measured.
 type load struct {
-	keys func(*rand.Rand) func() string
-	rate float64
+	keys  func(*rand.Rand) func() string
+	rate  float64
+	lasts time.Duration
 }
 
 func zipfKeys(r *rand.Rand) func() string {
@@ -59,7 +60,8 @@ func (d *durations) percentile(p int) float64 {
 	return float64(d.sample[min(len(d.sample)-1, len(d.sample)*p/100)]) / 1e3
 }
 
-// send sends requests for d, at the rate of l or as many as get through: a worker catches up with what it should have sent.
+// send sends requests for d, at the rate of l or as many as get through: a worker catches up with what it should have
+// sent. Each has a time of its own for its requests, so that it is woken no more often than it has one to send.
 func (h *holders) send(l load, d time.Duration) *tally {
 	var (
 		work sync.WaitGroup
@@ -68,6 +70,7 @@ func (h *holders) send(l load, d time.Duration) *tally {
 	)
 
 	workers := len(h.take) * fleetWorkers
+	between := time.Duration(float64(workers) / l.rate * float64(time.Second))
 	began := time.Now()
 
 	for w := range workers {
@@ -75,17 +78,18 @@ func (h *holders) send(l load, d time.Duration) *tally {
 			var own tally
 
 			next, take := l.keys(rand.New(rand.NewPCG(uint64(w), 7))), h.take[w%len(h.take)]
-			tick := time.NewTicker(fleetTick)
-			defer tick.Stop()
+			wake := time.NewTimer(0)
+			defer wake.Stop()
 
-			for elapsed := time.Since(began); elapsed < d; elapsed = time.Since(began) {
-				due := int64(elapsed.Seconds() * l.rate / float64(workers))
-
-				for own.decisions < due && time.Since(began) < d {
-					own.one(take, next())
+			for due := between * time.Duration(w) / time.Duration(workers); due < d; due += between {
+				if early := due - time.Since(began); early > 0 {
+					wake.Reset(early)
+					<-wake.C
+				} else if -early > d-due {
+					break // it is over, and this one is late
 				}
 
-				<-tick.C
+				own.one(take, next())
 			}
 
 			mu.Lock()

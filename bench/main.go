@@ -40,8 +40,11 @@ func run(args []string, stdout, progress io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 5, "how often each entrant is measured; the tables quote the median")
 	tables := flags.String("tables", "",
-		"which tables are measured, separated by commas: "+strings.Join(names(contests()), ", ")+"; all if empty")
+		"which tables are measured, separated by commas: "+strings.Join(names(contests(0)), ", ")+"; all if empty")
 	out := flags.String("out", "../docs/benchmarks.md", `the page whose tables are replaced; "" prints them`)
+
+	rows := flags.String("rows", "", "only the rows whose name has this in it, such as Leaseway; all if empty")
+	fleet := flags.Duration("fleet", fleetTime, "how long each fleet is measured")
 
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -51,9 +54,13 @@ func run(args []string, stdout, progress io.Writer) error {
 		return fmt.Errorf("-rounds %d: there must be one at least", *rounds)
 	}
 
-	chosen, err := choose(contests(), *tables)
+	chosen, err := choose(contests(*fleet), *tables)
 	if err != nil {
 		return err
+	}
+
+	for i := range chosen {
+		chosen[i].entrants = slices.DeleteFunc(chosen[i].entrants, func(e entrant) bool { return !strings.Contains(e.name, *rows) })
 	}
 
 	m := thisMachine(time.Now())
@@ -65,7 +72,7 @@ func run(args []string, stdout, progress io.Writer) error {
 
 	m.loadAfter = loadAverage()
 
-	titles, fresh := titles(contests()), sections(results, m, *rounds)
+	titles, fresh := titles(contests(0)), sections(results, m, *rounds)
 	if *out == "" {
 		_, err := io.WriteString(stdout, join(titles, nil, fresh))
 
