@@ -41,20 +41,22 @@ func (Exact) After(tick int64) int64 { return tick }
 // Lease is the holder's side of one (rule, key): what requests spend and what
 // the first request of a tick needs, and a pointer to the rest. Made with Rest
 // set, it holds nothing. Who has many of them can so keep what is read for
-// every request close together: Lease has 32 bytes that each one reads, and 48
-// that only the first of a tick does.
+// every request close together: the first 32 bytes of Lease are only read by most
+// requests, so that processors share them; the other 48 have the balance, which each
+// request writes, and what the first one of a tick does.
 type Lease struct {
-	// Spent by requests, without the lock.
-	balance atomic.Int64
-	tick    atomic.Int64  // the tick for which Turn last ran
-	full    atomic.Int64  // when everything would be whole again if all that is leased were spent; see Note
-	low     atomic.Int32  // a balance below it wants a refill; see refillBelow
-	epoch   atomic.Uint32 // raised when a lease ends: what was taken from it before cannot come back
+	// Read by requests, without the lock.
+	tick  atomic.Int64  // for which Turn last ran
+	full  atomic.Int64  // when everything would be whole again if all that is leased were spent; see Note
+	low   atomic.Int32  // a balance below it wants a refill; see refillBelow
+	epoch atomic.Uint32 // raised when a lease ends: what was taken from it before cannot come back
 
-	quick    quick
+	*Rest //nolint:embeddedstructfieldcheck // requests only read the pointer
+
+	// Spent by them, without the lock.
+	balance  atomic.Int64
 	reserved atomic.Int64 // taken from the balance, not yet committed
-
-	*Rest //nolint:embeddedstructfieldcheck // it is read least, and so comes last
+	quick    quick
 }
 
 // Rest is what a Lease needs when it is asked about, runs dry or ends.

@@ -109,7 +109,7 @@ func (l *Lease) QuickTurn(tick, after int64, b *rate.Bucket) bool {
 // overAt returns the instant of over, which is near tick.
 func (q *quick) overAt(tick int64) int64 { return tick + int64(int32(q.over-uint32(tick))) }
 
-// Touch has the processor fetch what QuickTurn needs while it still looks at what Spend does.
+// Touch has the processor fetch the balance, and what QuickTurn needs, while it still looks at the tick.
 func (l *Lease) Touch() { _ = l.quick.until.Load() }
 
 // span returns the time of n tokens, µs, rounded up.

@@ -13,9 +13,10 @@ import (
 )
 
 // Entry is one key of one rule: its lease, the requests that wait for it, and
-// what the answers say about it. It is two lines of a cache (64 bytes each): the
-// first has all that most requests read, the second what the first request of a
-// tick needs besides. Everything else is behind two pointers.
+// what the answers say about it. It is two lines of a cache (64 bytes each): of
+// the first most requests only read, so that every processor can keep it; the
+// second has the balance, which they write, and what the first request of a tick
+// needs besides. Everything else is behind two pointers.
 type Entry struct {
 	text   *byte          // a key that is not short
 	short  [shortKey]byte // a short key, and at the end its length; or long, and the length at the start

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// What decisions read of a key is two lines of a cache, and the first request of a
-// tick alone needs the second. Both parts of an entry fill a size class of Go's allocator, of
+// What decisions read of a key is two lines of a cache, of which requests write the
+// second alone: the first stays with every processor for a tick. Both parts of an entry fill a size class of Go's allocator, of
 // which the larger one begins at a line.
 func TestAnEntryFillsItsLines(t *testing.T) {
 	t.Parallel()
@@ -20,7 +20,7 @@ func TestAnEntryFillsItsLines(t *testing.T) {
 	}
 
 	if at := unsafe.Offsetof(e.Lease) + unsafe.Sizeof(e.Lease) - 48; at != line {
-		t.Errorf("what the first request of a tick needs begins at %d, not with the second line", at)
+		t.Errorf("what requests write begins at %d, not with the second line", at)
 	}
 
 	if n := unsafe.Sizeof(*e.rest); n > 512 {
