@@ -90,7 +90,7 @@ func run(do func(cmd *cobra.Command, args []string) error) func(*cobra.Command, 
 // commands are what the program can do, in the order of its help.
 func commands() []*cobra.Command {
 	return []*cobra.Command{
-		newServe(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newOverrides(),
+		newServe(), newProxy(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newOverrides(),
 		newKill(), newUnkill(), newAudit(), newToken(), newContext(), newDemo(), newDemoChild(), newDemoAPI(), newDemoRedis(),
 		newDemoWorkplace(),
 		newSim(), newKeys(), newDoctor(), newVersion(),

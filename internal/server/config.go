@@ -72,6 +72,8 @@ type Config struct {
 	LogLevel  string // debug, info, warn or error
 	LogFormat string // text or json
 
+	Proxy *ProxyConfig // set: a proxy in front of an API instead of a server of its own
+
 	// Look has the files that the server follows looked at now, at each value; nil for never. It is no setting: the
 	// program that runs the server connects it to a signal.
 	Look <-chan os.Signal
@@ -178,6 +180,10 @@ func (c *Config) holder() bool { return len(c.Coordinators) > 0 }
 
 // stateDir is where this kind of server keeps its files: the two kinds may share a data directory.
 func (c *Config) stateDir() string {
+	if c.Proxy != nil {
+		return filepath.Join(c.DataDir, "proxy")
+	}
+
 	if c.holder() {
 		return filepath.Join(c.DataDir, "holder")
 	}
@@ -226,8 +232,12 @@ func (c *Config) validate() error {
 		errs = append(errs, usage("--tls-client-ca checks the certificates of TLS clients: set --tls-cert and --tls-key too"))
 	}
 
-	errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.adminListenable(),
-		c.oneKind(), c.notItself())
+	if c.Proxy != nil {
+		errs = append(errs, c.Proxy.validate(c), c.oneKind())
+	} else {
+		errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.adminListenable(),
+			c.oneKind(), c.notItself())
+	}
 
 	return problems(errs...)
 }
@@ -276,8 +286,8 @@ func (c *Config) oneKind() error {
 	return problems(errs...)
 }
 
-// listenable refuses an address that strangers can reach without a secret over a channel that others can read.
-func (c *Config) listenable(flag, address string) error {
+// addressable refuses what is no address.
+func addressable(flag, address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return usage("%s %q is no address: write host:port, such as 127.0.0.1:8080", flag, address)
@@ -286,6 +296,17 @@ func (c *Config) listenable(flag, address string) error {
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return usage("%s %q has no port from 0 to 65535: write one such as %s", flag, address, net.JoinHostPort(host, "8080"))
 	}
+
+	return nil
+}
+
+// listenable refuses an address that strangers can reach without a secret over a channel that others can read.
+func (c *Config) listenable(flag, address string) error {
+	if err := addressable(flag, address); err != nil {
+		return err
+	}
+
+	host, _, _ := net.SplitHostPort(address)
 
 	if c.Insecure || loopback(host) {
 		return nil

@@ -72,8 +72,10 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 		return err
 	}
 
-	if e.signer, err = openSigner(config, e.log); err != nil {
-		return err
+	if config.Proxy == nil { // nobody leases from a proxy
+		if e.signer, err = openSigner(config, e.log); err != nil {
+			return err
+		}
 	}
 
 	e.meter = coordinator.NewMeter()

@@ -29,10 +29,23 @@ type Settings struct {
 	file   string
 }
 
-// NewSettings returns the settings with their defaults.
+// NewSettings returns the settings of a server with their defaults.
 func NewSettings() *Settings {
 	s := &Settings{}
 	s.flags = s.config.flags()
+
+	return s.withFile()
+}
+
+// NewProxySettings returns those of a proxy.
+func NewProxySettings() *Settings {
+	s := &Settings{config: Config{Proxy: &ProxyConfig{}}}
+	s.flags = s.config.proxyFlags()
+
+	return s.withFile()
+}
+
+func (s *Settings) withFile() *Settings {
 	s.flags.StringVar(&s.file, "config", "", "YAML `file` with these settings, by the same names: grpcListen for --grpc-listen")
 
 	return s
@@ -276,7 +289,7 @@ func (s *Settings) didYouMean(got string, spell func(flag string) string) string
 		return ": did you mean " + prefix + name + "?"
 	}
 
-	return ": see leaseway serve --help"
+	return ": see leaseway " + s.flags.Name() + " --help"
 }
 
 // variable is a flag's name in the environment.

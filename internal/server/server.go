@@ -236,10 +236,10 @@ func (s *server) serve(ctx context.Context) error {
 
 	failed := make(chan error, 3)
 
-	tasks.Go(func() { failed <- s.serveHTTP("--listen", s.http, s.httpListener) })
+	tasks.Go(func() { failed <- serveOn("--listen", s.http, s.httpListener) })
 
 	if s.adminHTTP != nil {
-		tasks.Go(func() { failed <- s.serveHTTP("--admin-listen", s.adminHTTP, s.adminListener) })
+		tasks.Go(func() { failed <- serveOn("--admin-listen", s.adminHTTP, s.adminListener) })
 	}
 
 	tasks.Go(func() { failed <- s.grpc.Serve(s.grpcListener) })
@@ -273,9 +273,10 @@ func (s *server) serve(ctx context.Context) error {
 	return err
 }
 
-func (s *server) serveHTTP(flag string, server *http.Server, listener net.Listener) error {
+// serveOn serves until the server is shut down; with TLS if it has a configuration for it.
+func serveOn(flag string, server *http.Server, listener net.Listener) error {
 	var err error
-	if s.identity != nil {
+	if server.TLSConfig != nil {
 		err = server.ServeTLS(listener, "", "")
 	} else {
 		err = server.Serve(listener)

@@ -1,0 +1,319 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/websocket"
+)
+
+func TestEventsArriveWhenTheyAreSent(t *testing.T) {
+	next := make(chan string)
+	up := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+
+		for text := range next {
+			fmt.Fprintf(w, "data: %s\n\n", text)
+			w.(http.Flusher).Flush()
+		}
+	})
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}})
+
+	answered := make(chan *http.Response, 1)
+
+	go func() {
+		resp, err := f.client.Get(f.url + "/events")
+		if err != nil {
+			t.Error(err)
+		}
+
+		answered <- resp
+	}()
+
+	next <- "0"
+
+	resp := <-answered
+	defer resp.Body.Close()
+
+	events := bufio.NewReader(resp.Body)
+
+	for i := range 3 { // each is read before the next is sent
+		if got, err := events.ReadString('\n'); err != nil || got != fmt.Sprintf("data: %d\n", i) {
+			t.Fatalf("got %q, %v", got, err)
+		}
+
+		_, _ = events.ReadString('\n')
+
+		next <- fmt.Sprint(i + 1)
+	}
+
+	close(next)
+}
+
+// The answer to a body's first half comes before its second half is sent: neither direction waits for the other.
+func TestBothDirectionsStreamAtOnceOverHTTP2(t *testing.T) {
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+
+		read := bufio.NewReader(r.Body)
+
+		for {
+			line, err := read.ReadString('\n')
+			if err != nil {
+				break
+			}
+
+			_, _ = io.WriteString(w, strings.ToUpper(line))
+			w.(http.Flusher).Flush()
+		}
+
+		w.Header().Set("X-Sum", "done, "+r.Trailer.Get("X-Mine"))
+	}))
+	up.Config.Protocols = new(http.Protocols)
+	up.Config.Protocols.SetUnencryptedHTTP2(true)
+	up.Start()
+	t.Cleanup(up.Close)
+
+	f := serve(t, noRules, Config{Upstreams: []string{strings.Replace(up.URL, "http:", "h2c:", 1)}})
+	client := &http.Transport{Protocols: new(http.Protocols)}
+	client.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(client.CloseIdleConnections)
+
+	body, send := io.Pipe()
+	r, _ := http.NewRequest(http.MethodPost, f.url+"/", body)
+	r.Trailer = http.Header{"X-Mine": {"mine"}}
+
+	resp, err := client.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+
+	lines := bufio.NewReader(resp.Body)
+
+	for _, word := range []string{"one", "two", "three"} {
+		_, _ = io.WriteString(send, word+"\n")
+
+		if got, err := lines.ReadString('\n'); err != nil || got != strings.ToUpper(word)+"\n" {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+
+	_ = send.Close()
+	_, _ = io.ReadAll(lines)
+
+	if got := resp.Trailer.Get("X-Sum"); got != "done, mine" || resp.ProtoMajor != 2 {
+		t.Errorf("HTTP/%d, the trailer is %q", resp.ProtoMajor, got)
+	}
+}
+
+func TestTrailersPassOverHTTP1(t *testing.T) {
+	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+		w.(http.Flusher).Flush() // or its length would be known, and there is no place for trailers then
+		w.Header().Set(http.TrailerPrefix+"X-Sum", r.Trailer.Get("X-Mine"))
+	})
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}})
+
+	r, _ := http.NewRequest(http.MethodPost, f.url+"/", io.MultiReader(strings.NewReader("body")))
+	r.Trailer = http.Header{"X-Mine": {"mine"}}
+
+	if resp, body := f.do(t, r); body != "body" || resp.Trailer.Get("X-Sum") != "mine" {
+		t.Errorf("got %q and %v", body, resp.Trailer)
+	}
+}
+
+// A WebSocket is in flight for as long as it is open, under a concurrency rule, too.
+func TestWebSocketsPassAndAreCounted(t *testing.T) {
+	up := httptest.NewServer(websocket.Handler(func(c *websocket.Conn) {
+		for {
+			var text string
+			if websocket.Message.Receive(c, &text) != nil || websocket.Message.Send(c, text) != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(up.Close)
+
+	f := serve(t, "rules: [{id: one, algorithm: concurrency, limit: 1}]", Config{Upstreams: []string{up.URL}, BodyTimeout: time.Millisecond})
+	dial := func() (*websocket.Conn, error) {
+		return websocket.Dial("ws"+strings.TrimPrefix(f.url, "http")+"/socket", "", "http://a.example/")
+	}
+
+	conn, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, word := range []string{"one", strings.Repeat("x", 100_000)} {
+		if err := websocket.Message.Send(conn, word); err != nil {
+			t.Fatal(err)
+		}
+
+		var got string
+		if err := websocket.Message.Receive(conn, &got); err != nil || got != word {
+			t.Fatalf("got %d bytes, %v", len(got), err)
+		}
+	}
+
+	if s := f.Stats(); s.Upgraded != 1 || s.InFlight != 1 || s.Upstreams[0].InFlight != 1 {
+		t.Errorf("got %+v", s)
+	}
+
+	if _, err := dial(); err == nil {
+		t.Error("a second WebSocket was opened, where one may be in flight")
+	}
+
+	_ = conn.Close()
+
+	eventually(t, "the slot is back", func() bool {
+		again, err := dial()
+		if err == nil {
+			_ = again.Close()
+		}
+
+		return err == nil
+	})
+	eventually(t, "nothing is in flight", func() bool {
+		s := f.Stats()
+
+		return s.InFlight == 0 && s.Upgraded == 0 && s.Upstreams[0].InFlight == 0
+	})
+}
+
+// A client that goes away in the middle of its body ends the upstream's request, and is not the upstream's failure.
+func TestAClientThatGoesAwayEndsTheRequest(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan error, 1)
+	up := upstreamOf(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(began)
+
+		_, err := io.Copy(io.Discard, r.Body)
+		ended <- err
+	})
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}})
+
+	conn, err := net.Dial("tcp", f.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
+	<-began
+
+	_ = conn.Close()
+
+	if err := <-ended; err == nil {
+		t.Error("the upstream took half a body for a whole one")
+	}
+
+	eventually(t, "nothing is in flight", func() bool { s := f.Stats(); return s.InFlight == 0 && s.Upstreams[0].InFlight == 0 })
+
+	if s := f.Stats().Upstreams[0]; s.Failures != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestAClientThatFallsSilentIsCutOff(t *testing.T) {
+	up := upstreamOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}, BodyTimeout: 50 * time.Millisecond})
+
+	got := f.raw(t, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
+	if !strings.HasPrefix(got, "HTTP/1.1 408") {
+		t.Errorf("got %q", got)
+	}
+
+	if s := f.Stats().Upstreams[0]; s.Failures != 0 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// A time for silence is no time for the whole: a body and an answer that go on may last many times as long.
+func TestAStreamMayOutlastEveryTimeout(t *testing.T) {
+	const timeout, pause, pieces = 400 * time.Millisecond, 50 * time.Millisecond, 16
+
+	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		_, _ = io.Copy(w, r.Body)
+	})
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}, BodyTimeout: timeout})
+
+	body, send := io.Pipe()
+
+	go func() {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+
+		for range pieces {
+			<-tick.C
+
+			_, _ = send.Write([]byte("x"))
+		}
+
+		_ = send.Close()
+	}()
+
+	r, _ := http.NewRequest(http.MethodPost, f.url+"/", body)
+	if resp, got := f.do(t, r); resp.StatusCode != http.StatusOK || len(got) != pieces {
+		t.Errorf("got %d %q", resp.StatusCode, got)
+	}
+
+	// The connection is kept, and no old deadline hits what comes over it next.
+	if resp, _ := f.get(t, "/"); resp.StatusCode != http.StatusOK {
+		t.Errorf("afterwards: got %d", resp.StatusCode)
+	}
+}
+
+// An answer that breaks off must not look whole.
+func TestAnAnswerThatBreaksOffBreaksOffForTheClient(t *testing.T) {
+	up := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(bytes.Repeat([]byte("x"), 10_000))
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}})
+
+	resp, err := f.client.Get(f.url + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+
+	if n, err := io.Copy(io.Discard, resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %d bytes and %v", n, err)
+	}
+
+	eventually(t, "nothing is in flight", func() bool { return f.Stats().InFlight == 0 })
+
+	if n := f.Stats().Panics; n != 0 {
+		t.Errorf("%d panics", n)
+	}
+}
+
+func TestAClientThatDoesNotWaitIsLogged499(t *testing.T) {
+	up := upstreamOf(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}})
+
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/", http.NoBody)
+	if resp, err := f.client.Do(r); err == nil {
+		_ = resp.Body.Close()
+
+		t.Fatalf("got %d", resp.StatusCode)
+	}
+
+	eventually(t, "it is logged", func() bool { return f.log.last().Status == statusClientGone })
+}

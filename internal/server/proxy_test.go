@@ -1,0 +1,276 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/net/websocket"
+)
+
+func loadProxy(args ...string) (Config, error) {
+	settings := NewProxySettings()
+	if err := settings.Flags().Parse(args); err != nil {
+		return Config{}, err
+	}
+
+	return settings.Load([]string{"HOME=/home/ada"})
+}
+
+// startProxy runs a whole proxy on free ports, which writes its access log to out.
+func startProxy(t *testing.T, out io.Writer, args ...string) *running {
+	t.Helper()
+
+	config, err := loadProxy(append([]string{
+		"--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--log-format", "json", "--data-dir", dataDir(t),
+	}, args...)...)
+	must(t, err)
+
+	ctx, stop := context.WithCancel(context.Background())
+	r := &running{Log: &buffer{}, scheme: "http", client: &http.Client{Transport: &http.Transport{}}, stop: stop, done: make(chan error, 1)}
+
+	go func() { r.done <- RunProxy(ctx, config, out, r.Log) }()
+
+	t.Cleanup(func() {
+		if err := r.end(t); err != nil {
+			t.Errorf("the proxy ended with %v; its log:\n%s", err, r.Log)
+		}
+	})
+
+	eventually(t, "the proxy listens", func() bool {
+		r.HTTP, r.GRPC = r.logged("listening", "http"), r.logged("listening", "metrics")
+
+		return r.HTTP != ""
+	})
+
+	return r
+}
+
+// inspect asks the listener for metrics.
+func (r *running) inspect(t *testing.T, path string) answer {
+	t.Helper()
+
+	of := *r
+	of.HTTP, of.scheme, of.client = r.GRPC, "http", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+	return of.call(t, http.MethodGet, path, "")
+}
+
+func echoing(t *testing.T) *httptest.Server {
+	t.Helper()
+
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	t.Cleanup(up.Close)
+
+	return up
+}
+
+func TestAProxyLimitsLogsAndCounts(t *testing.T) {
+	var out buffer
+
+	rules := file(t, "rules: [{id: two, keyBy: ip, limit: 2, window: 1h}]")
+	r := startProxy(t, &out, "--upstream", echoing(t).URL, "--rules", rules, "--access-log", "-")
+
+	for _, want := range []int{200, 200, 429} {
+		if got := r.call(t, http.MethodPost, "/a?b", "{}"); got.status != want {
+			t.Errorf("got %d %s, want %d", got.status, got.body, want)
+		}
+	}
+
+	// The rules are followed, as those of a server are.
+	replace(t, rules, "rules: []")
+	eventually(t, "the new rules are in force", func() bool { return r.call(t, http.MethodGet, "/", "").status == http.StatusOK })
+
+	metrics := r.inspect(t, "/metrics").body
+	for _, line := range []string{
+		`leaseway_proxy_requests_total{status="2xx"}`, `leaseway_upstream_in_service{upstream=`, "leaseway_access_log_lines_total",
+		"leaseway_rules_version",
+	} {
+		if !strings.Contains(metrics, line) {
+			t.Errorf("/metrics has no %s", line)
+		}
+	}
+
+	for _, path := range []string{"/readyz", "/healthz"} {
+		if got := r.inspect(t, path); got.status != http.StatusOK {
+			t.Errorf("%s: got %d %s", path, got.status, got.body)
+		}
+	}
+
+	must(t, r.end(t))
+
+	if !strings.Contains(out.String(), `"POST /a?b HTTP/1.1" 429 `) || strings.Count(out.String(), "\n") < 3 {
+		t.Errorf("logged %s", out.String())
+	}
+}
+
+// Certificates are renewed while requests are under way, and none of them fails.
+func TestAProxysCertificateIsReplacedUnderLoad(t *testing.T) {
+	authority, dir := newAuthority(t), t.TempDir()
+	certFile, keyFile, _ := authority.issue(t, dir, "server")
+	r := startProxy(t, io.Discard, "--upstream", echoing(t).URL, "--rules", file(t, "rules: []"), "--tls-cert", certFile, "--tls-key", keyFile)
+	r.overTLS(authority.config())
+
+	var (
+		callers  sync.WaitGroup
+		failures atomic.Int64
+		renewed  atomic.Bool
+	)
+
+	for range 2 {
+		callers.Go(func() {
+			for !renewed.Load() {
+				resp, err := r.client.Get("https://" + r.HTTP + "/")
+				if err != nil {
+					failures.Add(1)
+					t.Error(err)
+
+					return
+				}
+
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+		})
+	}
+
+	_, _, want := authority.issue(t, dir, "server")
+	eventually(t, "the renewed certificate is served", func() bool {
+		resp, err := r.client.Get("https://" + r.HTTP + "/")
+		must(t, err)
+
+		_ = resp.Body.Close()
+
+		if resp.ProtoMajor != 2 {
+			t.Fatalf("got HTTP/%d", resp.ProtoMajor)
+		}
+
+		return resp.TLS.PeerCertificates[0].SerialNumber.Cmp(want) == 0
+	})
+	renewed.Store(true)
+	callers.Wait()
+}
+
+// A stop waits for what is under way: a request is answered whole, and a WebSocket that does not end is cut off in the end.
+func TestAProxyDrains(t *testing.T) {
+	began, finish := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.Handle("/socket", websocket.Handler(func(c *websocket.Conn) { _, _ = io.Copy(c, c) }))
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		close(began)
+		<-finish
+
+		_, _ = io.WriteString(w, "whole")
+	})
+
+	up := httptest.NewServer(mux)
+	t.Cleanup(up.Close)
+
+	r := startProxy(t, io.Discard, "--upstream", up.URL, "--rules", file(t, "rules: []"), "--drain-timeout", "1s")
+
+	conn, err := websocket.Dial("ws://"+r.HTTP+"/socket", "", "http://a.example/")
+	must(t, err)
+
+	defer conn.Close()
+
+	slow := make(chan answer, 1)
+
+	go func() { slow <- r.call(t, http.MethodGet, "/slow", "") }()
+
+	<-began
+	r.stop()
+	eventually(t, "no connection is taken any more", func() bool {
+		conn, err := net.Dial("tcp", r.HTTP)
+		if err == nil {
+			_ = conn.Close()
+		}
+
+		return err != nil
+	})
+	close(finish)
+
+	if got := <-slow; got.status != http.StatusOK || got.body != "whole" {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+
+	must(t, r.end(t))
+
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("the WebSocket is still open")
+	}
+}
+
+// Who rotates logs moves the file away; nobody has to tell the proxy.
+func TestAnAccessLogThatIsMovedAwayIsBegunAnew(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.log")
+	r := startProxy(t, io.Discard, "--upstream", echoing(t).URL, "--rules", file(t, "rules: []"), "--access-log", path,
+		"--access-log-format", "json")
+	has := func(path, text string) func() bool {
+		return func() bool {
+			got, err := os.ReadFile(path)
+
+			return err == nil && strings.Contains(string(got), text)
+		}
+	}
+
+	r.call(t, http.MethodGet, "/first", "")
+	eventually(t, "the line is written", has(path, `"path":"/first"`))
+	must(t, os.Rename(path, path+".1"))
+	eventually(t, "the file is begun anew", has(path, ""))
+	r.call(t, http.MethodGet, "/second", "")
+	eventually(t, "the next line is in it", has(path, `"path":"/second"`))
+}
+
+func TestProxySettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
+	_, err := loadProxy("--listen", "nowhere", "--metrics-listen", "0.0.0.0:1", "--trusted-proxies", "x", "--max-body", "-1", "--max-header", "1",
+		"--access-log-format", "xml", "--idle-timeout", "0s", "--tls-key", "key")
+
+	wrong, ok := errors.AsType[*UsageError](err)
+	if !ok {
+		t.Fatalf("got %v", err)
+	}
+
+	for _, flag := range []string{
+		"--upstream is missing", "--rules or --coordinator is missing", "--listen", "--metrics-listen 0.0.0.0:1", "--trusted-proxies",
+		"--max-body", "--max-header", "--access-log-format", "--idle-timeout", "--tls-cert and --tls-key",
+	} {
+		if !strings.Contains(wrong.Error(), flag) {
+			t.Errorf("nothing is said of %q in\n%s", flag, wrong)
+		}
+	}
+
+	config, err := loadProxy("--upstream", "nonsense", "--rules", file(t, "rules: []"), "--data-dir", dataDir(t), "--listen", "127.0.0.1:0")
+	must(t, err)
+
+	if err := RunProxy(t.Context(), config, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "write http://HOST:PORT") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The address of a proxy may be a public one: it is there for everybody.
+func TestTrustedNetworksAreNormal(t *testing.T) {
+	config, err := loadProxy("--upstream", "http://a", "--rules", "r", "--listen", "0.0.0.0:80",
+		"--trusted-proxies", "10.0.0.0/8,::ffff:192.0.2.0/120,203.0.113.9")
+	must(t, err)
+
+	networks, err := config.Proxy.trusted()
+	must(t, err)
+
+	texts := make([]string, len(networks))
+	for i, n := range networks {
+		texts[i] = n.String()
+	}
+
+	if got := strings.Join(texts, " "); got != "10.0.0.0/8 192.0.2.0/24 203.0.113.9/32" {
+		t.Errorf("got %s", got)
+	}
+}
