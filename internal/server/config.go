@@ -204,10 +204,6 @@ func (c *Config) validate() error {
 		errs = append(errs, usage("--log-format %q is neither text nor json", c.LogFormat))
 	}
 
-	if !slices.Contains(envoyrls.Charges(), envoyrls.Charge(c.RLSCharge)) {
-		errs = append(errs, usage("--rls-charge %q is neither together nor all", c.RLSCharge))
-	}
-
 	if c.Deadline <= 0 || c.Deadline > time.Minute {
 		errs = append(errs, usage("--deadline %v is not between 1ns and 1m: requests wait for it, so write a few milliseconds", c.Deadline))
 	}
@@ -235,6 +231,10 @@ func (c *Config) validate() error {
 	if c.Proxy != nil {
 		errs = append(errs, c.Proxy.validate(c), c.oneKind())
 	} else {
+		if !slices.Contains(envoyrls.Charges(), envoyrls.Charge(c.RLSCharge)) {
+			errs = append(errs, usage("--rls-charge %q is neither together nor all", c.RLSCharge))
+		}
+
 		errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.adminListenable(),
 			c.oneKind(), c.notItself())
 	}

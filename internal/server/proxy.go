@@ -127,7 +127,7 @@ func (s *proxyServer) openListeners(ctx context.Context) error {
 func (s *proxyServer) proxyConfig() (proxy.Config, error) {
 	p := s.config.Proxy
 
-	trusted, err := p.trusted()
+	trusted, err := s.config.trustedProxies()
 	if err != nil {
 		return proxy.Config{}, err
 	}
@@ -186,7 +186,7 @@ func (s *proxyServer) newFront(ctx context.Context) *http.Server {
 
 // inspection serves what is said of the proxy itself. Whatever clients ask for goes to the upstreams.
 func (s *proxyServer) inspection() http.Handler {
-	sources := append(s.engine.sources(), proxyCounts(s.proxy, s.access), httpCounts(&s.panics), buildInfo())
+	sources := append(s.engine.sources(), forwardCounts(s.proxy, s.access), httpCounts(&s.panics), buildInfo())
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", serveHealth)
@@ -317,8 +317,8 @@ func (s *proxyServer) close(ctx context.Context) error {
 	return nil
 }
 
-// proxyCounts are what became of requests, and how the upstreams stand.
-func proxyCounts(p *proxy.Proxy, access *accessFile) source {
+// forwardCounts are what became of requests, and how the upstreams stand.
+func forwardCounts(p *proxy.Proxy, access *accessFile) source {
 	return func(s *scrape) {
 		stats := p.Stats()
 

@@ -257,20 +257,8 @@ func TestProxySettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
 }
 
 // The address of a proxy may be a public one: it is there for everybody.
-func TestTrustedNetworksAreNormal(t *testing.T) {
-	config, err := loadProxy("--upstream", "http://a", "--rules", "r", "--listen", "0.0.0.0:80",
-		"--trusted-proxies", "10.0.0.0/8,::ffff:192.0.2.0/120,203.0.113.9")
-	must(t, err)
-
-	networks, err := config.Proxy.trusted()
-	must(t, err)
-
-	texts := make([]string, len(networks))
-	for i, n := range networks {
-		texts[i] = n.String()
-	}
-
-	if got := strings.Join(texts, " "); got != "10.0.0.0/8 192.0.2.0/24 203.0.113.9/32" {
-		t.Errorf("got %s", got)
+func TestAProxyMayListenForEverybody(t *testing.T) {
+	if _, err := loadProxy("--upstream", "http://a", "--rules", "r", "--listen", "0.0.0.0:80"); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -16,8 +15,6 @@ type ProxyConfig struct {
 	UpstreamCA  string   // who may certify https upstreams; "" for the system's
 	HealthPath  string   // "" for no probes
 	HealthEvery time.Duration
-
-	TrustedProxies []string // networks, or single addresses
 
 	ReadHeaderTimeout, IdleTimeout            time.Duration // of clients
 	DialTimeout, UpstreamTimeout, BodyTimeout time.Duration
@@ -44,7 +41,7 @@ func (c *Config) proxyFlags() *pflag.FlagSet {
 	fs.AddFlagSet(c.CoordinatorFlags("lease from the coordinators at these `URLs` instead, grpcs://HOST:PORT or HOST:PORT"))
 	fs.AddFlagSet(c.StoreFlags(memoryStore))
 	fs.DurationVar(&c.Deadline, "deadline", 20*time.Millisecond, "how long a request waits for a coordinator before onUnavailable decides")
-	fs.StringSliceVar(&p.TrustedProxies, "trusted-proxies", nil,
+	fs.StringSliceVar(&c.TrustedProxies, "trusted-proxies", nil,
 		"`networks` of proxies before this one, such as 10.0.0.0/8, whose X-Forwarded-* are believed and kept")
 
 	fs.StringVar(&p.Balance, "balance", proxy.RoundRobin, "how an upstream is chosen: round-robin or least-in-flight")
@@ -117,37 +114,11 @@ func (p *ProxyConfig) validate(c *Config) error {
 		errs = append(errs, usage("--max-header %d is not between 1024 and 16777216 bytes", p.MaxHeader))
 	}
 
-	_, err := p.trusted()
-	errs = append(errs, err, addressable("--listen", c.Listen))
+	errs = append(errs, addressable("--listen", c.Listen))
 
 	if p.MetricsListen != "" {
 		errs = append(errs, c.listenable("--metrics-listen", p.MetricsListen))
 	}
 
 	return problems(errs...)
-}
-
-// trusted are the networks of TrustedProxies.
-func (p *ProxyConfig) trusted() ([]netip.Prefix, error) {
-	var networks []netip.Prefix
-
-	for _, text := range p.TrustedProxies {
-		network, err := netip.ParsePrefix(text)
-		if err != nil {
-			ip, ipErr := netip.ParseAddr(text)
-			if ipErr != nil || ip.Zone() != "" {
-				return nil, usage("--trusted-proxies %q is no network: write one such as 10.0.0.0/8, or an address", text)
-			}
-
-			network = netip.PrefixFrom(ip, ip.BitLen())
-		}
-
-		if ip := network.Addr(); ip.Is4In6() && network.Bits() >= 96 {
-			network = netip.PrefixFrom(ip.Unmap(), network.Bits()-96)
-		}
-
-		networks = append(networks, network)
-	}
-
-	return networks, nil
 }
