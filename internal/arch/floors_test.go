@@ -96,6 +96,7 @@ func floors() map[string]place {
 
 		"rule":                       {pure, []string{"internal/rate"}},
 		"internal/rulespec":          {pure, nil},
+		"internal/envoyimport":       {pure, []string{"rule"}},
 		"internal/shed":              {pure, nil},
 		"internal/heavy":             {pure, nil},
 		"internal/holder":            {pure, []string{"internal/ledger", "internal/rate"}},

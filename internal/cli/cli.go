@@ -93,7 +93,7 @@ func commands() []*cobra.Command {
 		newServe(), newProxy(), newValidate(), newTest(), newCheck(), newShadow(), newRules(), newOverrides(),
 		newKill(), newUnkill(), newAudit(), newToken(), newContext(), newDemo(), newDemoChild(), newDemoAPI(), newDemoRedis(),
 		newDemoWorkplace(),
-		newSim(), newKeys(), newDoctor(), newVersion(),
+		newSim(), newImport(), newKeys(), newDoctor(), newVersion(),
 	}
 }
 

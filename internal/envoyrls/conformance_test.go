@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/envoyimport"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -110,6 +111,15 @@ func (s *suite) run(t *testing.T) {
 // document is the suite's rules.
 func (s *suite) document(t *testing.T) string {
 	t.Helper()
+
+	if s.Import != "" {
+		document, _, err := envoyimport.Import("suite", []byte(s.Import))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		return string(document)
+	}
 
 	text, err := yaml.Marshal(map[string]any{"rules": &s.Rules})
 	if err != nil {
