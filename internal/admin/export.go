@@ -39,6 +39,14 @@ func (d *Door) exportOverrides(ctx context.Context, in *exportInput) (*huma.Stre
 		return nil, explain(err, false)
 	}
 
+	if !more && in.Rule != "" {
+		stop()
+
+		if err := d.mustKnow(ctx, in.Rule); err != nil {
+			return nil, err
+		}
+	}
+
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer stop()
 

@@ -96,10 +96,24 @@ func (d *Door) listVersions(ctx context.Context, in *versionsInput) (*recordsOut
 	}
 
 	if len(records) == 0 && in.Before == 0 {
-		return nil, refuse(http.StatusNotFound, "there never was a rule with this id (GET /admin/rules lists them)")
+		return nil, d.noVersions(ctx, in.RuleID)
 	}
 
 	return recordsOf(records, in.Limit), nil
+}
+
+// noVersions says why a rule has no versions.
+func (d *Door) noVersions(ctx context.Context, id string) error {
+	state, err := d.view.state(ctx)
+	if err != nil {
+		return err
+	}
+
+	if state.Set.Rule(id) != nil {
+		return refuse(http.StatusNotFound, "the rules come from a file, and have no versions here: what the file was is where it is kept")
+	}
+
+	return refuse(http.StatusNotFound, "there never was a rule %s (leaseway rules list, or GET /admin/rules, shows them)", id)
 }
 
 // versionOf is a rule after one of its versions, or after the latest but so many.
@@ -175,7 +189,7 @@ func (d *Door) diffVersions(ctx context.Context, in *diffInput) (*diffOutput, er
 		}
 
 		if len(last) == 0 {
-			return nil, refuse(http.StatusNotFound, "there never was a rule with this id (GET /admin/rules lists them)")
+			return nil, d.noVersions(ctx, in.RuleID)
 		}
 
 		to = last[0]
@@ -221,6 +235,10 @@ func (d *Door) rollBack(ctx context.Context, in *rollbackInput) (*writtenOutput,
 		last, err := d.latest(ctx, in.RuleID, 0)
 		if err != nil {
 			return nil, err
+		}
+
+		if len(last) == 0 {
+			return nil, d.noVersions(ctx, in.RuleID)
 		}
 
 		if len(last) < 2 {

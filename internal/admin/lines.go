@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // maxLine is the longest line of an import, in bytes.
@@ -169,7 +170,7 @@ func (l *csvLines) header() error {
 	for i, name := range record {
 		switch {
 		case !slices.Contains(known, name):
-			return badLine(1, bodyPlace, fmt.Sprintf("%.40q is no column", name), fmt.Sprintf("write some of %v", known))
+			return badLine(1, bodyPlace, fmt.Sprintf("%.40q is no column", name), "write some of "+strings.Join(known, ", "))
 		case slices.Contains(record[:i], name):
 			return badLine(1, bodyPlace, fmt.Sprintf("the column %s is there twice", name), "keep one of them")
 		}
@@ -204,11 +205,14 @@ func (l *overrideLine) set(name, value string) (err error) {
 		*texts[name] = value
 	}
 
-	if err != nil {
-		return errors.New("is neither a number nor true or false, as the column has it")
+	switch wrong, _ := errors.AsType[*strconv.NumError](err); {
+	case wrong == nil:
+		return nil
+	case wrong.Func == "ParseBool":
+		return fmt.Errorf("%.40q is neither true nor false", value)
+	default:
+		return fmt.Errorf("%.40q is no whole number that fits", value)
 	}
-
-	return nil
 }
 
 // row is an override as a line of CSV.

@@ -128,7 +128,25 @@ func (d *Door) listOverrides(ctx context.Context, in *overridesInput) (*override
 		})
 	}
 
+	if seen == 0 && in.After == "" {
+		return out, d.mustKnow(ctx, in.RuleID)
+	}
+
 	return out, nil
+}
+
+// mustKnow refuses a rule that there is not, and none of whose overrides wait for it either: it is mistyped.
+func (d *Door) mustKnow(ctx context.Context, id string) error {
+	state, err := d.view.state(ctx)
+	if err != nil {
+		return err
+	}
+
+	if _, written := state.Written[id]; !written && state.Set.Rule(id) == nil {
+		return noRule(state, id)
+	}
+
+	return nil
 }
 
 func (d *Door) putOverride(ctx context.Context, in *putOverrideInput) (*doneOutput, error) {

@@ -125,6 +125,23 @@ func TestABadOverrideIsRefusedWithItsField(t *testing.T) {
 	r.send(http.MethodGet, "/admin/rules/user/overrides?after=nonsense", "").want(http.StatusUnprocessableEntity)
 }
 
+// A mistyped rule is no rule without overrides: a backup of them would be empty.
+func TestOverridesOfNoRuleAreRefused(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+	r.send(http.MethodGet, searchPath+"/overrides", "").want(http.StatusOK, `"overrides":[]`)
+	r.send(http.MethodGet, "/admin/overrides/export?rule=search", "").want(http.StatusOK)
+
+	for _, path := range []string{"/admin/rules/serch/overrides", "/admin/overrides/export?rule=serch"} {
+		r.send(http.MethodGet, path, "").want(http.StatusNotFound, "there is no rule serch")
+	}
+
+	// Those of a deleted rule wait for it.
+	r.send(http.MethodPut, searchPath+"/overrides", `{"key": "acme", "limit": 5}`).want(http.StatusOK)
+	r.send(http.MethodDelete, searchPath, "").want(http.StatusOK)
+	r.send(http.MethodGet, "/admin/overrides/export?rule=search", "").want(http.StatusOK, `"limit":5`)
+}
+
 func TestOverridesAreListedInPages(t *testing.T) {
 	r := withRules(newRig(t))
 	r.send(http.MethodPost, "/admin/overrides/import", lines(25), "Content-Type", typeJSONLines).want(http.StatusOK, `"count":25`)
@@ -199,6 +216,8 @@ func TestAnImportIsWholeOrNothing(t *testing.T) {
 	r := withRules(newRig(t))
 
 	for _, row := range []struct{ kind, body, line, text string }{
+		{typeCSV, "rule,key,limit\nuser,x,many\n", `"line":2`, `\"many\" is no whole number`},
+		{typeCSV, "rule,key,secret\nuser,x,perhaps\n", `"line":2`, `\"perhaps\" is neither true nor false`},
 		{typeJSONLines, lines(2000) + `{"rule":"user","key":"x","limit":0}`, `"line":2001`, "changes nothing"},
 		{typeJSONLines, lines(2) + "\n\n{broken", `"line":5`, ""},
 		{typeJSONLines, `{"rule":"user","key":"x","limit":5,"lmit":6}`, `"line":1`, "lmit"},

@@ -105,6 +105,13 @@ func (d *Door) writeRule(ctx context.Context, state *rulestore.State, w *ruleWri
 		return out, fits(state, change)
 	}
 
+	// A version that is like the one before would be what a rollback goes back to.
+	if before != nil && len(out.Body.Changes) == 0 && len(change.Settings) == 0 {
+		out.Etag = etag(state.Written[id])
+
+		return out, nil
+	}
+
 	record, err := d.write(ctx, change, conditional)
 	if err != nil {
 		return nil, err

@@ -183,7 +183,7 @@ func noRule(state *rulestore.State, id string) *Problem {
 		}
 	}
 
-	return refuse(http.StatusNotFound, "there is no rule with this id (GET /admin/rules lists them)")
+	return refuse(http.StatusNotFound, "there is no rule %s (leaseway rules list, or GET /admin/rules, shows them)", id)
 }
 
 func viewOf(state *rulestore.State, r *rule.Rule) (RuleView, error) {

@@ -107,9 +107,11 @@ func TestABadRuleIsRefusedWithItsField(t *testing.T) {
 
 func TestConditionsGuardAgainstLostUpdates(t *testing.T) {
 	r := newRig(t)
+	limit := 0
 	put := func(status int, headers ...string) {
 		t.Helper()
-		r.send(http.MethodPut, searchPath, searchRule, headers...).want(status)
+		limit++ // the same again would be no version
+		r.send(http.MethodPut, searchPath, fmt.Sprintf(`{"limit": %d, "windowSec": 60}`, limit), headers...).want(status)
 	}
 
 	put(http.StatusPreconditionFailed, "If-Match", `"1"`)
@@ -234,6 +236,24 @@ func TestARolloutKeepsWhatTheOtherKeysHad(t *testing.T) {
 	r.send(http.MethodPatch, searchPath, `{"mode": "enforce", "rollout": 33.25}`).want(http.StatusOK, `"rollout":33.25`)
 	r.send(http.MethodPatch, searchPath, `{"rollout": 100}`).want(http.StatusOK, `"limit":20`)
 	r.send(http.MethodGet, searchPath, "").want(http.StatusOK, `"limit":20`).lacks("before", "rollout")
+}
+
+// What changes nothing makes no version, so that a rollback goes back to what was.
+func TestAWriteThatChangesNothingIsNoVersion(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, searchPath, searchRule).want(http.StatusOK)
+	r.send(http.MethodPut, searchPath, `{"limit": 50, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search"}`).want(http.StatusOK)
+
+	for _, row := range []struct{ method, path, body string }{
+		{http.MethodPatch, searchPath, `{"rollout": 100}`},
+		{http.MethodPatch, searchPath, `{"endPlan": true}`},
+		{http.MethodPut, searchPath, `{"limit": 50, "windowSec": 60, "keyBy": "apikey", "scope": "/v1/search"}`},
+		{http.MethodPost, searchPath + "/rollback", `{"version": 2}`},
+	} {
+		r.send(row.method, row.path, row.body).want(http.StatusOK, `"version":0`, `"changes":[]`)
+	}
+
+	r.send(http.MethodPost, searchPath+"/rollback", `{}`).want(http.StatusOK, `"version":3`, `"after":100`)
 }
 
 // A document that is applied keeps it as well, also when the same one comes again.
@@ -391,9 +411,11 @@ func TestAReadOnlySourceSaysWhereItsRulesAre(t *testing.T) {
 	locked.send(http.MethodGet, "/v1/limits?key=k", "").want(http.StatusOK, `"remaining":95`)
 	locked.send(http.MethodPost, searchPath+"/reset", `{"key": "k"}`).want(http.StatusOK, `"remaining":100`)
 	locked.send(http.MethodGet, "/admin/audit", "").want(http.StatusOK, `"records":[]`)
+	locked.send(http.MethodGet, searchPath+"/versions", "").want(http.StatusNotFound, "come from a file")
+	locked.send(http.MethodPost, searchPath+"/rollback", `{}`).want(http.StatusNotFound, "come from a file")
 
 	for _, row := range [][3]string{
-		{http.MethodPut, searchPath, searchRule},
+		{http.MethodPut, searchPath, `{"limit": 5, "windowSec": 60}`},
 		{http.MethodDelete, searchPath, ""},
 		{http.MethodPatch, searchPath, `{"mode": "off"}`},
 		{http.MethodPut, "/admin/document?prune=true", `{"rules": []}`},

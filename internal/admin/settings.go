@@ -95,7 +95,7 @@ func (d *Door) putSetting(ctx context.Context, in *putSettingInput) (*writtenOut
 	if in.Name == requireRollout {
 		var on *bool
 		if json.Unmarshal(in.RawBody, &on) != nil || on == nil {
-			return nil, unfit("body.", "is neither true nor false", "write true or false")
+			return nil, unfit("body.value", "is neither true nor false", "write true or false")
 		}
 	}
 

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -108,7 +109,16 @@ func unasked(address *url.URL, err error) error {
 			"not that of --grpc-listen", address)
 	}
 
-	return fmt.Errorf("ask the server: %w", err)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err // without the whole URL
+	}
+
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("the server at %s cannot be asked: %w (start leaseway serve there, or name its --listen by --server or "+
+			"leaseway context)", address, err)
+	}
+
+	return fmt.Errorf("ask the server at %s: %w", address, err)
 }
 
 // address is the server's URL. A token goes only where others cannot read it.

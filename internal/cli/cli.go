@@ -58,7 +58,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitFailure
 	}
 
-	fmt.Fprintln(stderr, "leaseway:", strings.TrimPrefix(err.Error(), "leaseway: "))
+	fmt.Fprintln(stderr, "leaseway:", strings.TrimPrefix(inOurWords(root, args, err).Error(), "leaseway: "))
 
 	if errors.As(err, &failed) {
 		return exitFailure
@@ -130,11 +130,14 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes no argument, but got %q (see %[1]s --help)", cmd.CommandPath(), args[0])
 	}
 
-	cmd.SuggestionsMinimumDistance = 2
-
 	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean " + near[0] + "?"
+
+	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= 2; cmd.SuggestionsMinimumDistance++ { // the nearest
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "did you mean " + near[0] + "?"
+
+			break
+		}
 	}
 
 	return fmt.Errorf("there is no command %q (%s)", strings.Join(append(strings.Fields(cmd.CommandPath())[1:], args[0]), " "), hint)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -94,8 +95,12 @@ func (c *contexts) entry(name string) (serverEntry, error) {
 		return one, nil
 	}
 
-	return serverEntry{}, fmt.Errorf("there is no context %q: there are %v (leaseway context set makes one)",
-		name, slices.Sorted(maps.Keys(c.Contexts)))
+	there := "none"
+	if len(c.Contexts) > 0 {
+		there = strings.Join(slices.Sorted(maps.Keys(c.Contexts)), ", ")
+	}
+
+	return serverEntry{}, fmt.Errorf("there is no context %q: there are: %s (leaseway context set makes one)", name, there)
 }
 
 func newContext() *cobra.Command {
@@ -141,6 +146,12 @@ func newContextSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set NAME --server URL", Short: "Make or change a context; the first one is in use", Args: arguments("NAME"),
 		RunE: withContexts(func(all *contexts, name string) error {
+			for _, file := range []*string{&entry.TokenFile, &entry.CA} {
+				if err := anywhere(file); err != nil {
+					return err
+				}
+			}
+
 			all.Contexts[name] = entry
 			if all.Current == "" {
 				all.Current = name
@@ -162,6 +173,15 @@ func newContextSet() *cobra.Command {
 	}
 
 	return cmd
+}
+
+// anywhere has a path lead to the same file from every directory.
+func anywhere(path *string) (err error) {
+	if *path != "" {
+		*path, err = filepath.Abs(*path)
+	}
+
+	return err
 }
 
 func newContextUse() *cobra.Command {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,6 +20,41 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 
 	return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
+}
+
+// inOurWords says what cobra finds out by itself about flags, where it can be told by its words, as other errors are said.
+func inOurWords(root *cobra.Command, args []string, err error) error {
+	text := err.Error()
+
+	var names []string
+
+	switch missing, isMissing := strings.CutPrefix(text, `required flag(s) "`); {
+	case isMissing:
+		names = strings.Split(strings.TrimSuffix(missing, `" not set`), `", "`)
+	case strings.HasPrefix(text, "if any flags in the group ["):
+		_, last, _ := strings.Cut(text, "can be; [")
+		names = strings.Fields(strings.TrimSuffix(last, "] were all set"))
+	default:
+		return err
+	}
+
+	cmd, _, findErr := root.Find(args)
+	if findErr != nil {
+		return err
+	}
+
+	for i, name := range names {
+		names[i] = "--" + name
+		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Shorthand != "" {
+			names[i] = "-" + flag.Shorthand
+		}
+	}
+
+	if strings.HasPrefix(text, "required") {
+		return fmt.Errorf("%s needs %s (see %[1]s --help)", cmd.CommandPath(), strings.Join(names, " and "))
+	}
+
+	return fmt.Errorf("%s do not go together: leave one out (see %s --help)", strings.Join(names, " and "), cmd.CommandPath())
 }
 
 // completeValues has shells complete the values of flags that take one of a few words, in cmd and all below it.

@@ -86,7 +86,10 @@ func (w *writing) finish(ctx context.Context, cmd *cobra.Command, c *client, cal
 }
 
 func writeDone(w io.Writer, done admin.Done) error {
-	if done.Count > 1 {
+	switch {
+	case done.Count == 1:
+		fmt.Fprintln(w, "1 override")
+	case done.Count > 1:
 		fmt.Fprintf(w, "%d overrides\n", done.Count)
 	}
 

@@ -369,6 +369,10 @@ func newRulesRollout() *cobra.Command {
 				body["endPlan"] = true
 			}
 
+			if len(body) == 0 && len(steps) == 0 {
+				return &server.UsageError{Problems: []string{cmd.CommandPath() + " needs --to, --auto or --end (see --help)"}}
+			}
+
 			if len(steps) > 0 {
 				numbers, err := percentages(steps)
 				if err != nil {
@@ -393,6 +397,8 @@ func newRulesRollout() *cobra.Command {
 	flags.Float64Var(&refused, "max-refused", 5, "the `percentage` of requests whose refusal takes the rollout back to 0")
 	flags.BoolVar(&end, "end", false, "end what goes on by itself, and leave the rollout where it is")
 	w.addTo(cmd, true)
+	cmd.MarkFlagsMutuallyExclusive("to", "auto")
+	cmd.MarkFlagsMutuallyExclusive("auto", "end")
 
 	return cmd
 }

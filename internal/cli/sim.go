@@ -106,6 +106,9 @@ func simulate(cmd *cobra.Command, plan *sim.Plan, form simForm) error {
 
 	if err == nil && form.picture != "" {
 		err = os.WriteFile(form.picture, report.Picture, 0o644) //nolint:gosec // a picture, for everybody to see
+		if err != nil {
+			return &failure{fmt.Errorf("--plot: %w (name a file in a directory that is there)", err)}
+		}
 	}
 
 	switch missed := report.Missed(); {

@@ -15,6 +15,9 @@ const Author = "leaseway"
 // numberingSetting is the name of the setting with the base.
 const numberingSetting = "numbering"
 
+// renumbering is the action that writes it.
+const renumbering = "rules.renumber"
+
 // numbering is what versions of the store are added to before holders hear of them.
 type numbering struct {
 	Base uint64 `json:"base"`
@@ -47,7 +50,7 @@ func (f *Feed) rebase(ctx context.Context, state *rulestore.State, above uint64)
 		condition = rulestore.Condition(written)
 	}
 	_, err = f.config.Store.Write(ctx, &rulestore.Change{
-		Author: Author, Action: "rules.renumber", Reason: "holders must see versions move forward",
+		Author: Author, Action: renumbering, Reason: "holders must see versions move forward",
 		Settings: []rulestore.SettingChange{{Name: numberingSetting, Value: value, If: condition}},
 	})
 	code := rulestore.CodeOf(err)

@@ -293,6 +293,29 @@ func TestASeedIsForTheFirstStart(t *testing.T) {
 	}
 }
 
+// A token that was made first, and a start without a seed, leave the store one that nobody wrote rules to.
+func TestASeedIsForAStoreWithTokensToo(t *testing.T) {
+	t.Parallel()
+	store := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	start(t, rulefeed.Config{Store: store})
+	if _, err := store.Write(t.Context(), &rulestore.Change{
+		Author: "ada", Action: "tokens.create", Settings: []rulestore.SettingChange{{Name: "token.x", Value: []byte(`{}`)}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c := start(t, rulefeed.Config{Store: store, Seed: parse(t, twoRules)}); c.limit("a") != 10 {
+		t.Errorf("the seed is not in force: %s", c.book.Current().Marshal())
+	}
+	if _, err := store.Write(t.Context(), &rulestore.Change{
+		Author: "ada", Action: "rules.delete", Rules: []rulestore.RuleChange{{ID: "a"}, {ID: "b"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c := start(t, rulefeed.Config{Store: store, Seed: parse(t, twoRules)}); c.limit("a") != 0 {
+		t.Errorf("the seed undid that all rules were deleted: %s", c.book.Current().Marshal())
+	}
+}
+
 // Kill switches are settings: they come with the rules.
 func TestSwitchesAreSaid(t *testing.T) {
 	t.Parallel()

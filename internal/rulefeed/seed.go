@@ -3,6 +3,8 @@ package rulefeed
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/rule"
@@ -10,10 +12,16 @@ import (
 
 // seed writes Config.Seed into a store that nobody has written to, and reports whether it tried.
 func (f *Feed) seed(ctx context.Context, state *rulestore.State) (tried bool, err error) {
-	if f.config.Seed == nil || state.Rules != 0 || len(state.Written) != 0 {
+	if f.config.Seed == nil || len(state.Set.Rules) != 0 {
 		return false, nil
 	}
+	if fresh, err := f.fresh(ctx, state); !fresh || err != nil {
+		return false, err
+	}
 	change := &rulestore.Change{Author: Author, Action: "rules.seed", Reason: "first start", If: rulestore.Absent}
+	if state.Rules != 0 {
+		change.If = rulestore.Condition(state.Rules)
+	}
 	for _, r := range f.config.Seed.Rules {
 		change.Rules = append(change.Rules, rulestore.RuleChange{ID: r.ID, Rule: r})
 	}
@@ -25,6 +33,21 @@ func (f *Feed) seed(ctx context.Context, state *rulestore.State) (tried bool, er
 		return true, nil // another coordinator was faster
 	}
 	return true, err
+}
+
+// fresh reports whether nobody wrote a rule or a part beside the rules yet. Tokens are made before there are rules, and a first
+// start without a seed numbers them; neither is meant to leave a fleet without limits.
+func (f *Feed) fresh(ctx context.Context, state *rulestore.State) (bool, error) {
+	if state.Rules == 0 {
+		return len(state.Written) == 0, nil
+	}
+	records, err := f.config.Store.History(ctx, rulestore.Page{Versions: true, Limit: rulestore.MaxPage})
+	if err != nil || len(records) == rulestore.MaxPage {
+		return false, err
+	}
+	return !slices.ContainsFunc(records, func(r rulestore.Record) bool {
+		return !strings.HasPrefix(r.Action, "tokens.") && r.Action != renumbering
+	}), nil
 }
 
 // SettingsOf is the parts of a rule document beside its rules, as changes that set them.

@@ -29,11 +29,12 @@ func (e *engine) probe(ctx context.Context, config *Config) error {
 	switch misfit.Misfit {
 	case rpc.MisfitToken:
 		if config.CoordinatorTokenFile == "" {
-			return usage("%s asks for a token: add --coordinator-token-file with one of those in its --token-file", who)
+			return usage("%s asks for a token: add --coordinator-token-file with one of those in its --token-file, "+
+				"or made by leaseway token create --role holder", who)
 		}
 
-		return usage("%s does not know the token in %s: put the first one of its --token-file there (--coordinator-token-file)",
-			who, config.CoordinatorTokenFile)
+		return usage("%s does not know the token in %s: put one of its --token-file there, or one made by "+
+			"leaseway token create --role holder (--coordinator-token-file)", who, config.CoordinatorTokenFile)
 	case rpc.MisfitKey:
 		return usage("%s signs with another key than those of --coordinator-key (%v): give the publicKey that it logs at its start",
 			who, errors.Unwrap(misfit.Err))

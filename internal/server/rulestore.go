@@ -150,7 +150,7 @@ func (e *engine) openFeed(ctx context.Context, config *Config, book *coordinator
 	}
 
 	if len(book.Current().Rules) == 0 {
-		e.log.Warn("no rules: everything is allowed; write rules.yaml, then run: leaseway serve --rules rules.yaml")
+		e.log.Warn("no rules: everything is allowed; write rules.yaml, then run: leaseway rules apply -f rules.yaml")
 	}
 
 	return nil

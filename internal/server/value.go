@@ -16,7 +16,7 @@ func Unfit(kind, value string) string {
 		return "is no span of time: write a number and a unit, such as 20ms or 1s"
 	case "bool":
 		return "is neither true nor false"
-	case "int64", "uint64":
+	case "int", "int64", "uint64":
 		if _, err := strconv.ParseFloat(value, 64); err != nil {
 			return "is no number: write a whole one, such as 1"
 		}
