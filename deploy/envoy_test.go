@@ -1,0 +1,129 @@
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	// The messages that the configurations name.
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ratelimit/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Envoy is not run here: its configurations are what its own messages take, fields and bounds, in whatever they hold.
+func TestEnvoyConfigurationsAreEnvoys(t *testing.T) {
+	t.Parallel()
+
+	files, err := filepath.Glob("envoy/*.yaml")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var tree any
+		if err := yaml.Unmarshal(text, &tree); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+
+		asJSON, err := json.Marshal(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var bootstrap bootstrapv3.Bootstrap
+		if err := protojson.Unmarshal(asJSON, &bootstrap); err != nil {
+			t.Errorf("%s: %v", file, err)
+
+			continue
+		}
+
+		if err := bootstrap.ValidateAll(); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+
+		if n := validate(t, file, bootstrap.ProtoReflect()); n < 5 {
+			t.Errorf("%s: only %d messages of extensions were looked at", file, n)
+		}
+
+		checkRules(t, file, string(text))
+	}
+}
+
+// validate checks the messages inside of others, which are packed, and counts them.
+func validate(t *testing.T, file string, m protoreflect.Message) (n int) {
+	t.Helper()
+
+	if packed, ok := m.Interface().(*anypb.Any); ok {
+		inner, err := packed.UnmarshalNew()
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+
+			return 0
+		}
+
+		if v, ok := inner.(interface{ ValidateAll() error }); ok {
+			if err := v.ValidateAll(); err != nil {
+				t.Errorf("%s: %s: %v", file, proto.MessageName(inner), err)
+			}
+		}
+
+		return 1 + validate(t, file, inner.ProtoReflect())
+	}
+
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.IsMap() && field.MapValue().Message() != nil:
+			value.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+				n += validate(t, file, v.Message())
+
+				return true
+			})
+		case field.IsList() && field.Message() != nil:
+			for i := range value.List().Len() {
+				n += validate(t, file, value.List().Get(i).Message())
+			}
+		case !field.IsMap() && !field.IsList() && field.Message() != nil:
+			n += validate(t, file, value.Message())
+		}
+
+		return true
+	})
+
+	return n
+}
+
+// checkRules reads the rules in the comment at a configuration's head.
+func checkRules(t *testing.T, file, text string) {
+	t.Helper()
+
+	document := "rules:\n"
+
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "#   - "); ok {
+			document += "  - " + rest
+		}
+	}
+
+	if set, err := rule.Parse(file, []byte(document)); err != nil || len(set.Rules) != 2 {
+		t.Errorf("%s: the rules of its comment: %v\n%s", file, err, document)
+	}
+}
