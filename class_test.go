@@ -2,6 +2,7 @@ package leaseway_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/rule"
@@ -128,4 +129,59 @@ func TestTestModeFollowsTheRule(t *testing.T) {
 	if d := l.Decide(t.Context(), req); d.Limit != 5 {
 		t.Errorf("got %+v", d)
 	}
+}
+
+// A handle of a class stands in a queue by it, and its decisions say so.
+func TestAHandleOfAClass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := embedded(t, "rules: [{id: r, algorithm: concurrency, limit: 1, queue: {size: 3, wait: 1m}}, {id: rate, limit: 5, window: 1h}]")
+
+		r, err := l.Rule("r")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		first := r.Take("")
+		served := make(chan rule.Class, 3)
+
+		for _, class := range []rule.Class{rule.ClassRead, rule.ClassUnset, rule.ClassCritical} {
+			go func() {
+				d := r.As(class).Take("")
+				served <- d.Class
+
+				l.Done(d)
+			}()
+
+			synctest.Wait() // it stands in line
+		}
+
+		if d := r.As(rule.ClassTest).Take(""); !d.Allowed || d.Class != rule.ClassTest {
+			t.Errorf("a test, with slots of its own, got %+v", d)
+		} else {
+			l.Done(d)
+		}
+
+		l.Done(first)
+
+		for _, want := range []rule.Class{rule.ClassCritical, rule.ClassUnset, rule.ClassRead} {
+			if got := <-served; got != want {
+				t.Errorf("served %v, want %v", got, want)
+			}
+		}
+
+		rates, err := l.Rule("rate")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		for range 2 { // slowly at first, then from memory
+			if d := rates.As(rule.ClassCritical).Take("k"); !d.Allowed || d.Class != rule.ClassCritical {
+				t.Errorf("got %+v", d)
+			}
+		}
+
+		if d := rates.As(rule.ClassRead).Peek("k"); d.Class != rule.ClassRead || d.Remaining != 3 {
+			t.Errorf("a look got %+v: only test has budgets of its own", d)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // Rule is one rule of a Limiter, for programs that know which rule a request is
@@ -15,6 +16,7 @@ import (
 type Rule struct {
 	limiter *Limiter
 	rule    *table.Rule
+	class   rule.Class // ClassUnset for one that nobody said
 }
 
 // Rule returns the rule with id. The error, of CodeUnknownRule, is for a rule that is not in force.
@@ -31,8 +33,21 @@ func (l *Limiter) Rule(id string) (*Rule, error) {
 }
 
 // Test returns the rule with the budgets that requests of class test spend: the
-// same limits, and for each key a budget of its own.
-func (r *Rule) Test() *Rule { return &Rule{limiter: r.limiter, rule: r.rule.Test()} }
+// same limits, and for each key a budget of its own. It is As(ClassTest).
+func (r *Rule) Test() *Rule { return r.As(rule.ClassTest) }
+
+// As returns the rule for requests of a class, which is that of its decisions:
+// those of class test spend budgets of their own, and in the queue of a
+// concurrency rule requests stand in the order of their classes, writes unless
+// said. Shedders are not asked here.
+func (r *Rule) As(class rule.Class) *Rule {
+	as := &Rule{limiter: r.limiter, rule: r.rule, class: class}
+	if class == rule.ClassTest {
+		as.rule = r.rule.Test()
+	}
+
+	return as
+}
 
 // Take takes one token of key. Under a concurrency rule that is a slot, which
 // the request occupies until Limiter.Done: see Decision.HoldsSlot.
@@ -80,13 +95,15 @@ func (r *Rule) take(key string, cost int64, d *Decision) {
 
 	if r.rule.Plain() && r.rule.Quick(key, cost, &out) {
 		d.fill(r.rule.ID(), &out)
-		d.charges.first = out.Charge
+		d.charges.first, d.Class = out.Charge, r.class
 		decided = true
 
 		return
 	}
 
 	r.takeSlow(key, cost, &out, d)
+
+	d.Class, decided = r.class, true
 }
 
 // takeSlow is take for what Quick does not decide.
@@ -122,7 +139,11 @@ func (r *Rule) takeSlow(key string, cost int64, out *table.Outcome, d *Decision)
 
 // peek fills in d, which is blank.
 func (r *Rule) peek(key string, d *Decision) {
-	defer func() { r.recovered(recover(), d, key, 0) }()
+	defer func() {
+		r.recovered(recover(), d, key, 0)
+
+		d.Class = r.class
+	}()
 
 	if r.rule.SwitchedOff() || !r.rule.Applies(key) {
 		d.Allowed = true
@@ -198,6 +219,6 @@ func (r *Rule) recovered(p any, d *Decision, key string, cost int64) {
 
 	r.limiter.table.Mishaps().Note("deciding a request", p)
 
-	*d = Decision{Allowed: true}
+	*d = Decision{Allowed: true, Class: r.class}
 	r.limiter.withoutStore(d, []table.Hit{{Rule: r.rule, Key: key, Cost: cost}}, cost == 0)
 }

@@ -185,7 +185,7 @@ func (hs *holds) reset() {
 
 // hold is TakeN under a concurrency rule.
 func (r *Rule) hold(key string, cost int64) Decision {
-	h := table.SlotHit{Rule: r.rule, Key: key, Cost: cost, Class: rule.ClassWrite}
+	h := table.SlotHit{Rule: r.rule, Key: key, Cost: cost, Class: r.standing()}
 	h.Take(context.Background())
 
 	return r.held(&h)
@@ -193,10 +193,19 @@ func (r *Rule) hold(key string, cost int64) Decision {
 
 // look is Peek under a concurrency rule.
 func (r *Rule) look(key string) Decision {
-	h := table.SlotHit{Rule: r.rule, Key: key, Cost: 1, Class: rule.ClassWrite}
+	h := table.SlotHit{Rule: r.rule, Key: key, Cost: 1, Class: r.standing()}
 	h.Peek(context.Background())
 
 	return r.held(&h)
+}
+
+// standing is the class by which requests stand in a queue.
+func (r *Rule) standing() rule.Class {
+	if r.class == rule.ClassUnset {
+		return rule.ClassWrite
+	}
+
+	return r.class
 }
 
 func (r *Rule) held(h *table.SlotHit) (d Decision) {

@@ -2,7 +2,7 @@
 // body, whatever language the service is written in.
 //
 //	POST /v1/check                  {attributes, cost, passDelay}  the rules are matched as for a real request
-//	POST /v1/rules/{ruleId}/check   {key, cost, passDelay}         one rule, one key
+//	POST /v1/rules/{ruleId}/check   {key, class, cost, passDelay}         one rule, one key
 //	GET  /openapi.json              what the two calls take and give
 //
 // Both outcomes are answers to a question, so both have status 200; only a question that cannot be understood is an error,
@@ -73,36 +73,62 @@ func (d *Door) Check(ctx context.Context, attributes Attributes, cost *int64, pa
 	return d.Decide(ctx, req, passDelay), nil
 }
 
-// CheckRule asks one rule whether key may spend cost tokens, with cost and passDelay as in Check. The error is a *FieldError;
-// that of a rule which does not exist is Unknown.
-func (d *Door) CheckRule(ruleID, key string, cost *int64, passDelay bool) (leaseway.Decision, error) {
+// RuleQuestion asks one rule whether a key may spend tokens.
+type RuleQuestion struct {
+	Rule, Key string
+	Class     string // "" is test for an API key that is one of test mode by the rules' classes, else a write
+	Cost      *int64 // as in Check
+	PassDelay bool   // as in Decide
+}
+
+// CheckRule answers a question to one rule. The error is a *FieldError; that of a rule which does not exist is Unknown.
+func (d *Door) CheckRule(q *RuleQuestion) (leaseway.Decision, error) {
 	req := leaseway.Request{}
-	if err := setCost(&req, cost); err != nil {
+	if err := setCost(&req, q.Cost); err != nil {
 		return leaseway.Decision{}, err
 	}
 
-	limit, err := d.limiter.Rule(ruleID)
-	if err != nil {
-		return leaseway.Decision{}, unknownRule(ruleID, err)
+	class, ok := rule.ParseClass(q.Class)
+	if !ok && q.Class != "" {
+		return leaseway.Decision{}, unfit("class", "is no class: write critical, write, read or test")
 	}
 
-	canonical, n := key, req.Cost
+	limit, err := d.limiter.Rule(q.Rule)
+	if err != nil {
+		return leaseway.Decision{}, unknownRule(q.Rule, err)
+	}
+
+	canonical, n := q.Key, req.Cost
 	if set := d.limiter.Rules(); set != nil {
-		if r := set.Rule(ruleID); r != nil {
-			if canonical, err = keyOf(r, key); err != nil {
+		if r := set.Rule(q.Rule); r != nil {
+			if canonical, err = keyOf(r, q.Key); err != nil {
 				return leaseway.Decision{}, err
 			}
 
 			n = r.CostOf(&req)
+
+			if class == rule.ClassUnset && isTestKey(set, r, q.Key) {
+				class = rule.ClassTest
+			}
 		}
+	}
+
+	if class != rule.ClassUnset {
+		limit = limit.As(class)
 	}
 
 	look := func() leaseway.Decision { return limit.Peek(canonical) }
 	if req.Peek {
-		return d.looked(look(), passDelay), nil
+		return d.looked(look(), q.PassDelay), nil
 	}
 
-	return d.charged(limit.TakeN(canonical, n), passDelay, look), nil
+	return d.charged(limit.TakeN(canonical, n), q.PassDelay, look), nil
+}
+
+// isTestKey reports whether the rules say of an API key, by which r counts, that it is one of test mode: then a check and a real
+// request share the budget of that.
+func isTestKey(set *rule.Set, r *rule.Rule, key string) bool {
+	return len(r.KeyBy) == 1 && r.KeyBy[0].Kind == rule.KeyAPIKey && set.ClassOf(&leaseway.Request{APIKey: key}) == rule.ClassTest
 }
 
 // setCost puts a cost into req, and refuses what no request can cost.

@@ -157,6 +157,38 @@ func TestKeysOfTheTwoRoutesAreTheSame(t *testing.T) {
 	}
 }
 
+// One rule is asked for a class as all are: tests spend budgets of their own, said by the class or by how the key begins.
+func TestOneRuleKnowsTheClass(t *testing.T) {
+	door := newDoorFor(t, `
+classes: [{class: test, apikeyPrefix: sk_test_}]
+rules:
+  - {id: per-key, scope: /k, keyBy: apikey, limit: 1, window: 1h}
+  - {id: per-user, scope: /u, keyBy: user, limit: 1, window: 1h}
+`)
+
+	for _, step := range []struct{ rule, body, want string }{
+		{"per-user", `{"key": "u"}`, `"allowed":true`},
+		{"per-user", `{"key": "u"}`, `"allowed":false`},
+		{"per-user", `{"key": "u", "class": "test"}`, `"allowed":true`},
+		{"per-user", `{"key": "u", "class": "test"}`, `"class":"test"`},
+		{"per-user", `{"key": "u", "class": "critical"}`, `"allowed":false`},
+		{"per-key", `{"key": "sk_test_1", "cost": 0}`, `"class":"test"`},
+		{"per-key", `{"key": "sk_test_1", "class": "write"}`, `"allowed":true`}, // whoever says it has the last word
+		{"per-key", `{"key": "sk_test_1"}`, `"allowed":true`},
+		{"per-user", `{"key": "u", "class": "urgent"}`, `body.class`},
+	} {
+		if w := post(door, "/v1/rules/"+step.rule+"/check", step.body); !strings.Contains(w.Body.String(), step.want) {
+			t.Errorf("%s %s: %s, want %s", step.rule, step.body, w.Body, step.want)
+		}
+	}
+
+	// The budget of a test-mode key is that of its real requests.
+	w := post(door, "/v1/check", `{"attributes": {"apikey": "sk_test_1", "path": "/k"}}`)
+	if !strings.Contains(w.Body.String(), `"allowed":false`) {
+		t.Errorf("a real request got %s of a budget that is used up", w.Body)
+	}
+}
+
 func TestBadQuestionsGetAProblemThatNamesTheField(t *testing.T) {
 	door := newDoor(t)
 	long := strings.Repeat("x", MaxText+1)

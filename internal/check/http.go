@@ -31,6 +31,8 @@ type checkRuleInput struct {
 		Cost *int64 `doc:"Tokens to take; 0 only looks. Default: the rule's own."         json:"cost,omitempty"`
 
 		PassDelay bool `doc:"The request is held for delayMs, however long it is." json:"passDelay,omitempty"`
+
+		Class string `doc:"How much the request matters: one of class test spends budgets of its own." enum:"critical,write,read,test" json:"class,omitempty"`
 	}
 }
 
@@ -53,7 +55,9 @@ func (d *Door) Register(api huma.API) {
 
 	huma.Register(api, operation(api, "check-rule", "/v1/rules/{ruleId}/check", "Ask one rule about one key"),
 		func(_ context.Context, in *checkRuleInput) (*checkOutput, error) {
-			return output(d.CheckRule(in.RuleID, in.Body.Key, in.Body.Cost, in.Body.PassDelay))
+			return output(d.CheckRule(&RuleQuestion{
+				Rule: in.RuleID, Key: in.Body.Key, Class: in.Body.Class, Cost: in.Body.Cost, PassDelay: in.Body.PassDelay,
+			}))
 		})
 }
 

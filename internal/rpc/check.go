@@ -37,15 +37,16 @@ type Question struct {
 // RuleQuestion is what CheckRule is asked.
 type RuleQuestion struct {
 	Rule, Key string
-	Cost      int64 // tokens; 0 only looks
-	PassDelay bool  // as in Question
+	Class     string // "" for what the rules say; otherwise a class
+	Cost      int64  // tokens; 0 only looks
+	PassDelay bool   // as in Question
 }
 
 // Verdict is the decision for one request.
 type Verdict struct {
 	Allowed    bool
 	Reason     string        // why not; "" when allowed
-	Class      string        // how much the request matters; "" where one rule was asked
+	Class      string        // how much the request matters; "" where one rule was asked, and nobody said
 	Rule       string        // id of the rule that it speaks of; "" when none matched
 	Limit      int64         // its capacity for this key, tokens
 	Remaining  int64         // tokens left
@@ -89,8 +90,12 @@ func (h checkHandler) CheckRule(ctx context.Context, msg *leasewayv1.CheckRuleRe
 		return nil, badCost(cost).status()
 	}
 
+	if _, ok := rule.ParseClass(msg.GetClass()); !ok && msg.GetClass() != "" {
+		return nil, noClass("class", msg.GetClass()).status()
+	}
+
 	verdict, err := h.decider.CheckRule(ctx, RuleQuestion{
-		Rule: msg.GetRule(), Key: string(msg.GetKey()), Cost: cost, PassDelay: msg.GetPassDelay(),
+		Rule: msg.GetRule(), Key: string(msg.GetKey()), Class: msg.GetClass(), Cost: cost, PassDelay: msg.GetPassDelay(),
 	})
 	if errors.Is(err, ErrUnknownRule) {
 		return nil, because(codes.NotFound, reasonUnknownRule, fmt.Sprintf("no rule has the id %q", msg.GetRule()))
@@ -124,7 +129,7 @@ func decodeRequest(msg *leasewayv1.CheckRequest) (*rule.Request, *fault) {
 	}{{"class", msg.GetClass(), &req.Class}, {"lower_to", msg.GetLowerTo(), &req.LowerTo}} {
 		var ok bool
 		if *class.into, ok = rule.ParseClass(class.text); !ok && class.text != "" {
-			return nil, &fault{class.field, fmt.Sprintf("%.60q is no class; send critical, write, read or test", class.text)}
+			return nil, noClass(class.field, class.text)
 		}
 	}
 
@@ -167,4 +172,8 @@ func wholeSeconds(d time.Duration) int64 { return int64((max(0, d) + time.Second
 // wholeMillis rounds up, so that nothing is let out before its turn.
 func wholeMillis(d time.Duration) int64 {
 	return int64((max(0, d) + time.Millisecond - 1) / time.Millisecond)
+}
+
+func noClass(field, text string) *fault {
+	return &fault{field, fmt.Sprintf("%.60q is no class; send critical, write, read or test", text)}
 }

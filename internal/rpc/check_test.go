@@ -96,7 +96,7 @@ func TestCostsOfAQuestion(t *testing.T) {
 			all = <-v.asked
 		}
 
-		_, errOfOne := api.CheckRule(t.Context(), &leasewayv1.CheckRuleRequest{Rule: "r", Key: []byte{0xff}, Cost: c.cost, PassDelay: c.peek})
+		_, errOfOne := api.CheckRule(t.Context(), &leasewayv1.CheckRuleRequest{Rule: "r", Key: []byte{0xff}, Cost: c.cost, PassDelay: c.peek, Class: "read"})
 		if errOfOne == nil {
 			ofOne = <-v.asked
 		}
@@ -119,7 +119,7 @@ func TestCostsOfAQuestion(t *testing.T) {
 			t.Errorf("Check asked for cost %d, peek %v; want %d, %v", got.Cost, got.Peek, c.all, c.peek)
 		}
 
-		if want := (RuleQuestion{Rule: "r", Key: "\xff", Cost: c.ofOne, PassDelay: c.peek}); ofOne != want {
+		if want := (RuleQuestion{Rule: "r", Key: "\xff", Class: "read", Cost: c.ofOne, PassDelay: c.peek}); ofOne != want {
 			t.Errorf("CheckRule asked %v, want %v", ofOne, want)
 		}
 	}
@@ -145,8 +145,9 @@ func TestQuestionsThatCannotBeReadNameTheField(t *testing.T) {
 	}
 
 	for field, req := range map[string]*leasewayv1.CheckRuleRequest{
-		"rule": {},
-		"key":  {Rule: "r", Key: make([]byte, MaxKey+1)},
+		"rule":  {},
+		"key":   {Rule: "r", Key: make([]byte, MaxKey+1)},
+		"class": {Rule: "r", Class: "urgent"},
 	} {
 		_, err := api.CheckRule(t.Context(), req)
 		if f := detail[*errdetails.BadRequest](err).GetFieldViolations(); len(f) != 1 || f[0].GetField() != field {

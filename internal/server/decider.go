@@ -21,7 +21,9 @@ func (d decider) Check(ctx context.Context, q rpc.Question) rpc.Verdict {
 
 // CheckRule decides by one rule. A key that the rule cannot count by is refused as invalid.
 func (d decider) CheckRule(_ context.Context, q rpc.RuleQuestion) (rpc.Verdict, error) {
-	decision, err := d.door.CheckRule(q.Rule, q.Key, &q.Cost, q.PassDelay) //nolint:contextcheck // the SDK bounds it by its own deadline
+	decision, err := d.door.CheckRule(&check.RuleQuestion{ //nolint:contextcheck // the SDK bounds it by its own deadline
+		Rule: q.Rule, Key: q.Key, Class: q.Class, Cost: &q.Cost, PassDelay: q.PassDelay,
+	})
 
 	var field *check.FieldError
 

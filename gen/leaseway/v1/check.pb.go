@@ -283,7 +283,11 @@ type CheckRuleRequest struct {
 	// Tokens that the request takes, at most 2^40. Left out: 1. 0: look, and charge nothing.
 	Cost *int64 `protobuf:"varint,3,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	// As in CheckRequest.
-	PassDelay     bool `protobuf:"varint,4,opt,name=pass_delay,json=passDelay,proto3" json:"pass_delay,omitempty"`
+	PassDelay bool `protobuf:"varint,4,opt,name=pass_delay,json=passDelay,proto3" json:"pass_delay,omitempty"`
+	// How much the request matters: critical, write, read or test. Left out:
+	// test for an API key that is one of test mode by the rules' classes, where the
+	// rule counts by that; else write. A request of class test spends budgets of its own.
+	Class         string `protobuf:"bytes,5,opt,name=class,proto3" json:"class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,6 +348,13 @@ func (x *CheckRuleRequest) GetPassDelay() bool {
 		return x.PassDelay
 	}
 	return false
+}
+
+func (x *CheckRuleRequest) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
 }
 
 // CheckRuleResponse carries the decision.
@@ -542,13 +553,14 @@ const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"B\n" +
 	"\rCheckResponse\x121\n" +
-	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"y\n" +
+	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"\x8f\x01\n" +
 	"\x10CheckRuleRequest\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x17\n" +
 	"\x04cost\x18\x03 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1d\n" +
 	"\n" +
-	"pass_delay\x18\x04 \x01(\bR\tpassDelayB\a\n" +
+	"pass_delay\x18\x04 \x01(\bR\tpassDelay\x12\x14\n" +
+	"\x05class\x18\x05 \x01(\tR\x05classB\a\n" +
 	"\x05_cost\"F\n" +
 	"\x11CheckRuleResponse\x121\n" +
 	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"\xfa\x01\n" +
