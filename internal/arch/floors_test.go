@@ -54,6 +54,7 @@ func floors() map[string]place {
 		}},
 
 		"leasewayhttp":        {doors, []string{root, "rule", "internal/mishap"}},
+		"leasewaygrpc":        {doors, []string{root, "rule", "leasewayhttp", "internal/mishap"}},
 		"internal/rest":       {doors, nil},
 		"internal/check":      {doors, []string{root, "internal/rest", "rule"}},
 		"internal/admin":      {doors, []string{"internal/check", "internal/rest", "internal/rulestore", "rule"}},

@@ -1,0 +1,94 @@
+package leasewaygrpc
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/leaseway/leaseway"
+)
+
+// Domain is that of the ErrorInfo of refusals. Its reason is the decision's in capitals, such as OVER_LIMIT; its metadata are rule,
+// limit and remaining.
+const Domain = "leaseway"
+
+// trailerPushback tells clients of gRPC with a retry policy when to try again, in milliseconds; -1 is never.
+const trailerPushback = "grpc-retry-pushback-ms"
+
+// retryAfter is how long a refused caller is told to wait; 0 when waiting does not help.
+func retryAfter(d *leaseway.Decision) time.Duration {
+	if d.RetryAfter <= 0 && StatusCode(*d) == codes.Unavailable {
+		return time.Second // nobody knows when, but a client that is told nothing comes back at once
+	}
+	return max(0, d.RetryAfter)
+}
+
+// pushback is the trailer of a refusal; none for a call that was not refused.
+func pushback(d *leaseway.Decision) metadata.MD {
+	if d.Allowed || d.Reason == leaseway.ReasonNone {
+		return nil
+	}
+	wait := retryAfter(d)
+	if wait == 0 {
+		return metadata.Pairs(trailerPushback, "-1")
+	}
+	// Rounded up: a millisecond early is refused again.
+	return metadata.Pairs(trailerPushback, strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
+}
+
+// refusal is the status of a refused call. It names rules and never keys, some of which are secret.
+func refusal(d *leaseway.Decision) error {
+	message := describe(d)
+	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(d.Reason.String()), Domain: Domain}
+	details := []protoadapt.MessageV1{info}
+	if d.Rule != "" {
+		info.Metadata = map[string]string{
+			"rule": d.Rule, "limit": strconv.FormatInt(d.Limit, 10), "remaining": strconv.FormatInt(d.Remaining, 10),
+		}
+	}
+	if wait := retryAfter(d); wait > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+	}
+	switch d.Reason {
+	case leaseway.ReasonUnavailable, leaseway.ReasonShedWorker, leaseway.ReasonShedFleet, leaseway.ReasonInvalid:
+	default:
+		details = append(details, &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{
+			Subject: "rule:" + d.Rule, Description: message,
+		}}})
+	}
+	s := status.New(StatusCode(*d), message)
+	if detailed, err := s.WithDetails(details...); err == nil { // they always marshal
+		s = detailed
+	}
+	return s.Err()
+}
+
+// describe says in a sentence why a call was refused.
+func describe(d *leaseway.Decision) string {
+	switch d.Reason {
+	case leaseway.ReasonTooManyInFlight:
+		return fmt.Sprintf("rule %q allows %d calls in flight, and there are as many: send fewer in parallel", d.Rule, d.Quota)
+	case leaseway.ReasonCostExceedsLimit:
+		return fmt.Sprintf("the call costs more than the %d tokens that rule %q holds: split it", d.Limit, d.Rule)
+	case leaseway.ReasonBlocked:
+		return fmt.Sprintf("rule %q blocks this caller", d.Rule)
+	case leaseway.ReasonMissingKey:
+		return fmt.Sprintf("rule %q needs to know who is calling, and the call does not say: send the credential", d.Rule)
+	case leaseway.ReasonUnavailable:
+		return fmt.Sprintf("rule %q cannot be checked at the moment: try again later", d.Rule)
+	case leaseway.ReasonShedWorker, leaseway.ReasonShedFleet:
+		return "the server is busy, and serves what matters more first: try again later"
+	case leaseway.ReasonInvalid:
+		return "the call cannot be counted: its cost is not a number of tokens"
+	default:
+		return fmt.Sprintf("rule %q allows %d calls every %v, and they are used up: try again in %v", d.Rule, d.Quota, d.Window, retryAfter(d))
+	}
+}
