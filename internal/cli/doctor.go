@@ -25,8 +25,8 @@ what it evicts, clocks, the functions that it must know, how fast it answers, re
 was lost. Of coordinators (--coordinator): that they answer, sign with a key of --coordinator-key, count in this Redis, and
 have the same rules, those of --rules if given.
 
-It changes nothing. Give it the same --store… flags as leaseway serve. Each line is ok, warn (it works, and may lose counts or
-time one day) or bad (limits cannot be decided, or do not hold).
+It changes nothing, but that a coordinator counts it among its holders for some seconds. Give it the same --store… flags as
+leaseway serve. Each line is ok, warn (it works, and may lose counts or time one day) or bad (limits cannot be decided, or do not hold).
 
 The exit status is 0 if nothing is bad, 1 if something is, and 2 if it was asked wrongly.`
 

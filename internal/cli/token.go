@@ -56,7 +56,8 @@ func newTokenCreate() *cobra.Command {
 		Long: "Make a token. It is printed this once, and kept as a hash. The first one has the role admin: until it is made callers\n" +
 			"from the server's machine need none, and afterwards everybody does.\n\n" +
 			"Roles: viewer reads; operator changes rules, overrides and switches; admin settings and tokens, too; holder is for API\n" +
-			"servers that lease, and for callers of the check API.",
+			"servers that lease, and for callers of the check API. They need none until the first one is made, or --token-file is used:\n" +
+			"from then on who shows none is refused.",
 		Example: "  leaseway token create --name ada --role admin > ~/.leaseway-token\n" +
 			"  leaseway token create --name ada --role admin --rule-store postgres://leaseway@db/leaseway\n" +
 			"  leaseway token create --name team-search --role operator --rules search-",
@@ -83,6 +84,11 @@ func newTokenCreate() *cobra.Command {
 			call := adminCall(http.MethodPost, "tokens").sending(body)
 			if err := c.do(ctx, w.on(call), &drawn); err != nil {
 				return err
+			}
+
+			if role == admin.HolderRole && drawn.Token != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), 
+					"leaseway: from now on API servers and callers of the check API that show no token are refused")
 			}
 
 			return show(cmd, &w.remote, drawn, func(out io.Writer, drawn drawnToken) error {

@@ -75,7 +75,8 @@ func judgeGreeting(fleet *Fleet, g *rpc.Greeting) []Finding {
 
 		switch g.Misfit {
 		case rpc.MisfitToken:
-			f.Says, f.Fix = "it does not know the token", "give --coordinator-token-file one of those in its --token-file, or made by leaseway token create --role holder"
+			f.Says = "it does not know the token"
+			f.Fix = "give --coordinator-token-file one of those in its --token-file, or made by leaseway token create --role holder"
 		case rpc.MisfitKey:
 			f.Check = checkSignature
 			f.Says = "it signs with another key than those of --coordinator-key: holders believe nothing that it says"

@@ -30,7 +30,8 @@ func writeJSON(w io.Writer, value any) {
 // notFound answers requests for what is not served, and says what is.
 func notFound(w http.ResponseWriter, _ *http.Request) {
 	writeProblem(w, http.StatusNotFound,
-		"there are POST /v1/check and /v1/rules/{ruleId}/check, GET /openapi.json, /metrics, /shadow, /healthz and /readyz")
+		"this is not served here: GET /openapi.json says what is; /metrics and /shadow are at --admin-listen, where "+
+			"that is set, as is /admin, which coordinators alone have")
 }
 
 // onlyBy answers requests by another method than those that a path takes.
