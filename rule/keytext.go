@@ -60,9 +60,9 @@ func (r *Rule) Resolve(o Override) (Quota, error) {
 	case r.KeyBy[0].Kind == KeyGlobal:
 		return refuse("key", "a rule by global has one key, and no overrides", "change the rule's limit")
 	case o == (Override{}):
-		return refuse("limit", "the override changes nothing", "write a limit, a burst or a lease")
+		return refuse(limitKey, "the override changes nothing", "write a limit, a burst or a lease")
 	case o.Burst != 0 && !r.Algorithm.HasBurst():
-		return refuse("burst", "burst is for buckets", "leave it out")
+		return refuse(burstKey, "burst is for buckets", "leave it out")
 	case o.Window != 0 && (r.Calendar != CalendarNone || r.Algorithm == Concurrency):
 		return refuse("window", "is not for one key alone under this rule", "leave it out")
 	case o.LeaseTTL != 0 && (o.LeaseTTL < minLeaseTTL || o.LeaseTTL > maxLeaseTTL):
@@ -70,7 +70,7 @@ func (r *Rule) Resolve(o Override) (Quota, error) {
 	case o.LeaseTTL != 0 && r.Algorithm == Concurrency && o.LeaseTTL < minSlotTTL:
 		return refuse("lease", "is too short for concurrency, where a server says three times in it that it lives", "write 1s or more")
 	case q.Limit == 0 || q.Window == 0 && r.Algorithm != Concurrency:
-		return refuse("limit", "the rule has no limit and window that it could keep", "write both into the rule")
+		return refuse(limitKey, "the rule has no limit and window that it could keep", "write both into the rule")
 	}
 	if field, message, fix := uncountable(r.Algorithm, q); message != "" {
 		return refuse(field, message, fix)

@@ -41,7 +41,7 @@ func (o *object) withheld() int {
 // beforeKeys are the keys of before.
 func beforeKeys() []string {
 	return []string{
-		"limit", "window", "windowSec", "timeZone", "burst", "block", modeKey, "lease", "slack", "onUnavailable", "fallback",
+		limitKey, "window", "windowSec", "timeZone", burstKey, "block", modeKey, "lease", "slack", "onUnavailable", "fallback",
 	}
 }
 
@@ -99,7 +99,7 @@ func (o *object) switchesOver(r *Rule) {
 func (o *object) budgetOver(r *Rule) {
 	if v, ok := o.get("block"); ok {
 		r.Block = v.boolean()
-	} else if o.has("limit") {
+	} else if o.has(limitKey) {
 		r.Block = false
 	}
 	inFlight := r.Algorithm == Concurrency
@@ -114,7 +114,7 @@ func (o *object) budgetOver(r *Rule) {
 		o.blockedLimit()
 		return
 	}
-	if o.has("limit") {
+	if o.has(limitKey) {
 		r.Limit, r.Burst = o.limit(), 0
 	}
 	if burst := o.burstOf(r.Algorithm); burst != 0 {
@@ -122,7 +122,7 @@ func (o *object) budgetOver(r *Rule) {
 	} else if r.Burst == 0 {
 		r.Burst = r.Limit
 	}
-	if r.Limit == 0 && !o.has("limit") {
+	if r.Limit == 0 && !o.has(limitKey) {
 		o.fail("has no limit, and the rule has none that it could keep", "write limit: and the tokens of one window")
 	}
 	if r.Window == 0 && !inFlight && !o.has("window") && !o.has("windowSec") {

@@ -45,19 +45,19 @@ func (o *object) blocked(r *Rule) {
 
 // blockedLimit refuses a limit and a burst beside block.
 func (o *object) blockedLimit() {
-	if v, ok := o.get("limit"); ok {
+	if v, ok := o.get(limitKey); ok {
 		if n, ok := v.integer(0, rate.MaxLimit); ok && n != 0 {
 			v.fail("block: true refuses every request, so that the limit would mean nothing", "leave out limit or block")
 		}
 	}
-	if v, ok := o.get("burst"); ok {
+	if v, ok := o.get(burstKey); ok {
 		v.fail("block: true refuses every request, so that the burst would mean nothing", "leave out burst or block")
 	}
 }
 
 // requireRate reports a limit or a window that is not set.
 func (o *object) requireRate() {
-	if !o.has("limit") {
+	if !o.has(limitKey) {
 		o.fail("has no limit", "write limit: and the tokens of one window")
 	}
 	if !o.has("window") && !o.has("windowSec") {
@@ -67,7 +67,7 @@ func (o *object) requireRate() {
 
 // limit reads a limit; 0 when there is none, or an error.
 func (o *object) limit() int64 {
-	v, ok := o.get("limit")
+	v, ok := o.get(limitKey)
 	if !ok {
 		return 0
 	}
@@ -84,7 +84,7 @@ func (o *object) burstOf(a Algorithm) int64 {
 	if a.HasBurst() {
 		return o.burst()
 	}
-	if v, ok := o.get("burst"); ok {
+	if v, ok := o.get(burstKey); ok {
 		why := "a window admits its limit"
 		if a == Concurrency {
 			why = "as many requests as the limit may be in flight"
@@ -96,7 +96,7 @@ func (o *object) burstOf(a Algorithm) int64 {
 
 // burst reads a burst; 0 when there is none, or an error.
 func (o *object) burst() int64 {
-	v, ok := o.get("burst")
+	v, ok := o.get(burstKey)
 	if !ok {
 		return 0
 	}
@@ -132,17 +132,17 @@ func (o *object) countable(a Algorithm, q Quota) {
 	field, message, fix := uncountable(a, q)
 	switch {
 	case message == "":
-	case field == "limit":
-		o.last("limit").fail(message, fix)
+	case field == limitKey:
+		o.last(limitKey).fail(message, fix)
 	default:
-		o.last("limit", "window", "windowSec", "burst").fail(message, fix)
+		o.last(limitKey, "window", "windowSec", burstKey).fail(message, fix)
 	}
 }
 
 // uncountable says which part of a quota keeps it from being counted exactly, and why; no message if none does.
 func uncountable(a Algorithm, q Quota) (field, message, fix string) {
 	if a == SlidingLog && q.Limit > maxLog {
-		return "limit", fmt.Sprintf("%d is too much for a sliding_log, which stores every admission", q.Limit),
+		return limitKey, fmt.Sprintf("%d is too much for a sliding_log, which stores every admission", q.Limit),
 			fmt.Sprintf("write at most %d, or algorithm: sliding_window, which stores two counts", maxLog)
 	}
 	if !a.HasBurst() {
@@ -153,10 +153,10 @@ func uncountable(a Algorithm, q Quota) (field, message, fix string) {
 	case err == nil:
 		return "", "", ""
 	case errors.Is(err, rate.ErrSpan):
-		return "burst", err.Error(),
+		return burstKey, err.Error(),
 			"lower burst, shorten the window, or choose a limit that divides the window better, such as a round one"
 	}
-	return "burst", err.Error(), "choose another value"
+	return burstKey, err.Error(), "choose another value"
 }
 
 // last is the last of the named entries that is there, for an error about several; else the whole.

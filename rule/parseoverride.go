@@ -37,7 +37,7 @@ func (o *object) overrides(r *Rule) {
 
 // override reads one of them into the rule.
 func (v value) override(r *Rule) {
-	o, ok := v.object("key", "limit", "window", "windowSec", "burst", "lease")
+	o, ok := v.object("key", limitKey, "window", "windowSec", burstKey, "lease")
 	if !ok {
 		return
 	}

@@ -24,10 +24,16 @@ const idBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.
 // modeKey is where a rule, a version before it and a shedder say whether they refuse.
 const modeKey = "mode"
 
+// Where a rule, a version before it, an override and a fallback say how much they admit.
+const (
+	limitKey = "limit"
+	burstKey = "burst"
+)
+
 // ruleKeys are the keys of a rule, those of later versions included: these get a better answer than "not known".
 func ruleKeys() []string {
 	return []string{
-		"id", "scope", "keyBy", "algorithm", "limit", "window", "windowSec", "burst", "cost", "mode", "rollout", "onUnavailable",
+		"id", "scope", "keyBy", "algorithm", limitKey, "window", "windowSec", burstKey, "cost", "mode", "rollout", "onUnavailable",
 		"fallback", "slack", "lease", "missing", "normalize", "overrides", "block", "timeZone", "ipv6Prefix", "pathCase",
 		"trailingSlash", "secret", "description", "afterLoss", "version",
 		"before", "queue",
@@ -122,7 +128,7 @@ func (o *object) outage(r *Rule) {
 	if !ok {
 		return
 	}
-	f, ok := v.object("limit", "window", "windowSec", "burst")
+	f, ok := v.object(limitKey, "window", "windowSec", burstKey)
 	if !ok {
 		return
 	}

@@ -113,9 +113,9 @@ func (r *Rule) keyHas(kinds ...KeyKind) bool {
 // capacityName is what the capacity of a rule is called in its document.
 func capacityName(r *Rule) string {
 	if r.Algorithm.HasBurst() {
-		return "burst"
+		return burstKey
 	}
-	return "limit"
+	return limitKey
 }
 
 // reviewOverride looks at one override.

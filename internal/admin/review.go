@@ -103,7 +103,8 @@ func (v *reviewer) tight(ctx context.Context) []Warning {
 		// There is but one key, whose level tells also what is leased.
 		level, err := v.fleet.Level(ctx, v.before.ID, "")
 		if used := level.Limit - level.Remaining; err == nil && used > v.after.Burst {
-			message = fmt.Sprintf("%d tokens are used now, above the new capacity of %d: requests will be refused at once", used, v.after.Burst)
+			message = fmt.Sprintf("%d tokens are used now, above the new capacity of %d: requests will be refused at once",
+				used, v.after.Burst)
 		}
 	}
 

@@ -98,6 +98,7 @@ func floors() map[string]place {
 		"rule":                       {pure, []string{"internal/rate"}},
 		"internal/rulespec":          {pure, nil},
 		"internal/envoyimport":       {pure, []string{"rule"}},
+		"internal/spelling":          {pure, nil},
 		"internal/shed":              {pure, nil},
 		"internal/heavy":             {pure, nil},
 		"internal/holder":            {pure, []string{"internal/ledger", "internal/rate"}},

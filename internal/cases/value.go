@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/leaseway/leaseway/internal/spelling"
 )
 
 // value is a node with its place in the file, such as tests[0].steps[2].at.
@@ -50,13 +52,22 @@ func (v value) entries(known ...string) (entries, bool) {
 		case twice:
 			v.doc.at(key, Error{Field: entry.field, Message: "is set twice", Fix: "keep one of them"})
 		case len(known) > 0 && !slices.Contains(known, name):
-			v.doc.at(key, Error{Field: v.place(shorten(name)), Message: "is not known here", Fix: "known: " + strings.Join(known, ", ")})
+			v.doc.at(key, Error{Field: v.place(shorten(name)), Message: "is not known here", Fix: suggest(name, known)})
 		default:
 			all[name] = entry
 		}
 	}
 
 	return all, true
+}
+
+// suggest says which of the known names was most likely meant, or else all of them.
+func suggest(name string, known []string) string {
+	if near := spelling.Closest(name, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+
+	return "known: " + strings.Join(known, ", ")
 }
 
 func (v value) place(name string) string {

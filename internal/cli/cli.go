@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaseway/leaseway/internal/server"
+	"github.com/leaseway/leaseway/internal/spelling"
 )
 
 const (
@@ -130,14 +131,17 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes no argument, but got %q (see %[1]s --help)", cmd.CommandPath(), args[0])
 	}
 
-	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
+	var names []string
 
-	for cmd.SuggestionsMinimumDistance = 1; cmd.SuggestionsMinimumDistance <= 2; cmd.SuggestionsMinimumDistance++ { // the nearest
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			hint = "did you mean " + near[0] + "?"
-
-			break
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
 		}
+	}
+
+	hint := fmt.Sprintf("see %s --help", cmd.CommandPath())
+	if near := spelling.Closest(args[0], names); near != "" {
+		hint = "did you mean " + near + "?"
 	}
 
 	return fmt.Errorf("there is no command %q (%s)", strings.Join(append(strings.Fields(cmd.CommandPath())[1:], args[0]), " "), hint)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leaseway/leaseway/internal/server"
+	"github.com/leaseway/leaseway/internal/spelling"
 )
 
 // flagError is what to say of flags that cannot be read, without what the parsers of Go say among themselves.
@@ -17,6 +18,16 @@ func flagError(cmd *cobra.Command, err error) error {
 		flag, value := wrong.GetFlag(), wrong.GetValue()
 
 		return fmt.Errorf("--%s %q %s (see %s --help)", flag.Name, value, server.Unfit(flag.Value.Type(), value), cmd.CommandPath())
+	}
+
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var names []string
+
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+
+		if near := spelling.Closest(unknown.GetSpecifiedName(), names); near != "" {
+			return fmt.Errorf("%w (did you mean --%s?)", err, near)
+		}
 	}
 
 	return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())

@@ -17,8 +17,8 @@ import (
 	"github.com/leaseway/leaseway/internal/server"
 )
 
-const keysShowHelp = `Ask a server what a key has left: under each rule, whatever the rule counts by, or under the one that is named. It only looks:
-nothing is charged or changed.
+const keysShowHelp = `Ask a server what a key has left: under each rule, whatever the rule counts by, or under the one that is named. It
+only looks: nothing is charged or changed.
 
 With --store it is read from Redis itself, without a server, and under one rule: how many tokens are left and when they were
 last refilled, who holds leases of it, and where it is kept. A rule with keyBy: global has no KEY there.
@@ -77,7 +77,7 @@ func newKeysShow() *cobra.Command {
 }
 
 // whom says whether a server is asked, rather than Redis read, and refuses what does not go together.
-func (f *keysShow) whom(cmd *cobra.Command, args []string) (server bool, err error) {
+func (f *keysShow) whom(cmd *cobra.Command, args []string) (asked bool, err error) {
 	given := func(names ...string) string {
 		for _, name := range names {
 			if cmd.Flags().Changed(name) {

@@ -202,10 +202,10 @@ func (k *keyUse) roundOf(now int64) int64 {
 func (k *keyUse) turn(now int64) {
 	round := k.roundOf(now)
 
-	switch {
-	case round == k.round:
+	switch round {
+	case k.round:
 		return
-	case round == k.round+1:
+	case k.round + 1:
 		k.before = k.now
 	default: // of long ago, or the clock was set
 		k.before = 0

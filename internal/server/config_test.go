@@ -171,7 +171,9 @@ func TestWhatIsNoSettingIsRefusedWithTheFix(t *testing.T) {
 		{[]string{"--config", file(t, "listen: {")}, nil, []string{"line 1"}},
 		{nil, []string{"LEASEWAY_INSECURE=perhaps"}, []string{`LEASEWAY_INSECURE "perhaps" is neither true nor false`}},
 		{nil, []string{"LEASEWAY_DEADLINE=20"}, []string{`LEASEWAY_DEADLINE "20" has no unit: write 20ms`}},
-		{[]string{"--config", file(t, "deadline: 20")}, nil, []string{`deadline "20" has no unit: write 20ms`}},
+		{[]string{"--config", file(t, "name: n\ndeadline: 20\ninsecure: maybe\n")}, nil, []string{
+			`:2:1: deadline "20" has no unit: write 20ms`, `:3:1: insecure "maybe" `,
+		}},
 		{[]string{"--rules", "", "--coordinator", "", "--config", file(t, "tokenFile: ''")}, nil, []string{
 			"--rules is empty", "--coordinator is empty", "tokenFile is empty",
 		}},

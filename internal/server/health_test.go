@@ -1,6 +1,8 @@
 package server
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -33,4 +35,23 @@ func TestStoreIsBrokenFromAnUnansweredAskUntilAnAnsweredOne(t *testing.T) {
 			t.Errorf("step %d, at %v: broken %v, want %v", i, row.at, got, row.broken)
 		}
 	}
+}
+
+// Who watches the server sees that the rules in force are not those of the file, and that they are again.
+func TestARefusedRuleFileShowsAtReadyz(t *testing.T) {
+	path := file(t, thingsRules)
+	r := start(t, "--rules", path)
+	r.want(t, "GET /readyz", "", expected{http.StatusOK, `"degraded":[]`})
+
+	replace(t, path, strings.Replace(thingsRules, "100", "-1", 1))
+	eventually(t, "it is said", func() bool {
+		return strings.Contains(r.call(t, http.MethodGet, "/readyz", "").body, `"degraded":["the rule file cannot be used`) &&
+			r.metric(t, "leaseway_rules_reload_failed") == "1"
+	})
+
+	replace(t, path, thingsRules)
+	eventually(t, "it is over", func() bool {
+		return strings.Contains(r.call(t, http.MethodGet, "/readyz", "").body, `"degraded":[]`) &&
+			r.metric(t, "leaseway_rules_reload_failed") == "0"
+	})
 }

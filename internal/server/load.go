@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/leaseway/leaseway/internal/spelling"
 )
 
 // envPrefix is what all of Leaseway's variables begin with.
@@ -85,8 +87,10 @@ func (s *Settings) Load(environ []string) (Config, error) {
 
 		value, set, place := env[f.Name], env[f.Name] != "", variable(f.Name)
 		if !set {
-			value, set = file[f.Name]
-			place = path + ": " + camel(f.Name)
+			var entry fileEntry
+			if entry, set = file[f.Name]; set {
+				value, place = entry.text, entry.place
+			}
 		}
 
 		if set {
@@ -176,8 +180,11 @@ func ofClients(name string) bool {
 	return name == envPrefix+"SERVER" || name == envPrefix+"TOKEN" || name == envPrefix+"CONTEXT"
 }
 
+// fileEntry is one setting of the file, and where it stands.
+type fileEntry struct{ text, place string }
+
 // readFile is what the file says, by flag name; nothing when there is no path.
-func (s *Settings) readFile(path string) (map[string]string, error) {
+func (s *Settings) readFile(path string) (map[string]fileEntry, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // no file says nothing, and a nil map reads as such
 	}
@@ -204,8 +211,8 @@ func (s *Settings) readFile(path string) (map[string]string, error) {
 	return s.readMapping(path, root)
 }
 
-func (s *Settings) readMapping(path string, root *yaml.Node) (map[string]string, error) {
-	values := map[string]string{}
+func (s *Settings) readMapping(path string, root *yaml.Node) (map[string]fileEntry, error) {
+	values := map[string]fileEntry{}
 
 	var errs []error
 
@@ -231,7 +238,7 @@ func (s *Settings) readMapping(path string, root *yaml.Node) (map[string]string,
 		case len(text) > 1 && s.flags.Lookup(flag).Value.Type() != "stringSlice":
 			errs = append(errs, usage("%s takes one value", place))
 		default:
-			values[flag] = strings.Join(text, ",")
+			values[flag] = fileEntry{strings.Join(text, ","), place}
 		}
 	}
 
@@ -285,7 +292,7 @@ func (s *Settings) didYouMean(got string, spell func(flag string) string) string
 
 	s.flags.VisitAll(func(f *pflag.Flag) { names = append(names, strings.TrimPrefix(spell(f.Name), prefix)) })
 
-	if name := closest(strings.TrimPrefix(got, prefix), names); name != "" {
+	if name := spelling.Closest(strings.TrimPrefix(got, prefix), names); name != "" {
 		return ": did you mean " + prefix + name + "?"
 	}
 

@@ -169,6 +169,10 @@ func (e *engine) closeRules() error {
 
 // feedFault is what is worse than it should be about the rule store; "" for nothing.
 func (e *engine) feedFault() string {
+	if e.rules != nil && e.rules.failed.Load() {
+		return "the rule file cannot be used, as the log says: the last good rules go on"
+	}
+
 	if e.feed == nil {
 		return ""
 	}

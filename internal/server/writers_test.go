@@ -36,6 +36,11 @@ func (r *running) putIf(t *testing.T, path, body, etag string) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
+// limited is what a history shows of a rule.
+type limited struct {
+	Limit int `json:"limit"`
+}
+
 // counted is a rule whose limit counts how often it was written.
 func counted(limit int) string {
 	return fmt.Sprintf(`{"limit": %d, "windowSec": 43200, "keyBy": "user", "scope": "/v1/things"}`, limit)
@@ -108,9 +113,12 @@ func TestWritersAtTwoCoordinatorsLoseNothing(t *testing.T) {
 	// Each is a version, in order, and each changed what the one before had written.
 	var history struct {
 		Records []struct {
-			Version uint64
-			Places  []struct{ Before, After struct{ Limit int } }
-		}
+			Version uint64 `json:"version"`
+			Places  []struct {
+				Before limited `json:"before"`
+				After  limited `json:"after"`
+			} `json:"places"`
+		} `json:"records"`
 	}
 
 	must(t, json.Unmarshal([]byte(doors[1].call(t, http.MethodGet, "/admin/rules/things/versions?limit=100", "").body), &history))
