@@ -1,0 +1,226 @@
+//go:build linux
+
+package deploy
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/leaseway/leaseway/internal/server"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// needs returns a program, or skips the test where it is not installed.
+func needs(t *testing.T, program string) string {
+	t.Helper()
+
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skipf("%s is not installed", program)
+	}
+
+	return path
+}
+
+func TestAlertRules(t *testing.T) {
+	t.Parallel()
+
+	promtool := needs(t, "promtool")
+
+	for _, args := range [][]string{
+		{"check", "config", "prometheus/prometheus.yaml"},
+		{"test", "rules", "prometheus/alerts_test.yaml"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// An alert about a metric that does not exist never fires.
+func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
+	t.Parallel()
+	redistest.Needs(t)
+
+	store := redistest.NewServer(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), "rules: [{id: r, limit: 5, window: 1h}]\nshedders: {worker: {}}")
+
+	serve := func(name string, args ...string) (p *process, http, grpc string) {
+		http, grpc = freeAddress(t), freeAddress(t)
+		p = startProcess(t, os.Args[0], append([]string{
+			"serve", "--listen", http, "--grpc-listen", grpc, "--name", name, "--data-dir", filepath.Join(dir, name),
+		}, args...)...)
+		p.answers(t, http)
+
+		return p, http, grpc
+	}
+
+	_, keeper, _ := serve("keeper") // with a rule store
+	coordinator, main, grpc := serve("coordinator", "--rules", filepath.Join(dir, "rules.yaml"), "--store", "redis://"+store.Address)
+	holder, agent, _ := serve("agent", "--coordinator", grpc)
+
+	there := map[string]bool{}
+	scrape := func(address string) {
+		for name := range metrics(t, address) {
+			there[name] = true
+		}
+	}
+
+	// A series of what has never happened may not be there. So it happens: the coordinator is gone, and decisions are asked for.
+	decide := func() bool {
+		resp, err := http.Post("http://"+agent+"/v1/check", "application/json", strings.NewReader(`{"attributes": {}}`))
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+
+		return err == nil
+	}
+
+	holder.eventually(t, "decides", decide)
+	scrape(main)
+	scrape(keeper)
+	coordinator.kill()
+	holder.eventually(t, "decides alone", func() bool {
+		scrape(agent)
+
+		return decide() && there["leaseway_degraded_decisions_total"]
+	})
+
+	named := regexp.MustCompile(`\bleaseway_[a-z_]+`).FindAllString(read(t, "prometheus/alerts.yaml")+read(t, "../docs/operations.md"), -1)
+	if len(named) == 0 {
+		t.Fatal("the alerts name no metric")
+	}
+
+	for _, name := range named {
+		// What the rules record themselves has a colon before it.
+		if !there[name] && !strings.HasPrefix(name, "leaseway_denied") {
+			t.Errorf("there is no metric %s; there are %v", name, slices.Sorted(maps.Keys(there)))
+		}
+	}
+}
+
+// metrics are the names of the series at address.
+func metrics(t *testing.T, address string) map[string]bool {
+	t.Helper()
+
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	defer func() { _ = resp.Body.Close() }()
+
+	var text strings.Builder
+	if err := resp.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+
+	names := map[string]bool{}
+	for _, name := range regexp.MustCompile(`(?m)^leaseway_[a-z_]+`).FindAllString(text.String(), -1) {
+		names[name] = true
+	}
+
+	return names
+}
+
+func TestUnit(t *testing.T) {
+	t.Parallel()
+
+	analyze := needs(t, "systemd-analyze")
+
+	text := read(t, "systemd/leaseway.service")
+
+	const program = "/usr/local/bin/leaseway"
+	if !strings.Contains(text, "ExecStart="+program) {
+		t.Fatalf("the unit does not start %s", program)
+	}
+
+	unit := filepath.Join(t.TempDir(), "leaseway.service")
+	write(t, unit, strings.ReplaceAll(text, program, os.Args[0]))
+
+	// Exposure goes from 0, none, to 100.
+	for _, args := range [][]string{{"verify", "--man=no", unit}, {"security", "--offline=yes", "--threshold=15", unit}} {
+		if out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput(); err != nil || strings.Contains(string(out), unit+":") {
+			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// No engine runs it here; its commands are held against the settings that there are.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+
+	var file struct {
+		Services map[string]struct {
+			Image   string   `yaml:"image"`
+			Command []string `yaml:"command"`
+			Secrets []string `yaml:"secrets"`
+			Volumes []string `yaml:"volumes"`
+		} `yaml:"services"`
+		Secrets map[string]any `yaml:"secrets"`
+		Volumes map[string]any `yaml:"volumes"`
+	}
+
+	if err := yaml.Unmarshal([]byte(read(t, "docker/compose.yaml")), &file); err != nil {
+		t.Fatal(err)
+	}
+
+	ours, secrets := 0, t.TempDir()
+	write(t, filepath.Join(secrets, "postgres-password"), "secret")
+
+	for name, service := range file.Services {
+		for _, secret := range service.Secrets {
+			if _, known := file.Secrets[secret]; !known {
+				t.Errorf("%s: there is no secret %s", name, secret)
+			}
+		}
+
+		for _, volume := range service.Volumes {
+			source, _, _ := strings.Cut(volume, ":")
+			if _, known := file.Volumes[source]; !known && !isThere(filepath.Join("docker", source)) {
+				t.Errorf("%s: there is no volume or file %s", name, source)
+			}
+		}
+
+		if service.Image != "leaseway" {
+			continue
+		}
+
+		ours++
+
+		settings, args := server.NewSettings(), slices.Clone(service.Command[1:])
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "/run/secrets", secrets)
+		}
+
+		if err := settings.Flags().Parse(args); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+
+		if _, err := settings.Load([]string{"LEASEWAY_DATA_DIR=" + t.TempDir()}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+
+		for _, arg := range service.Command {
+			for _, host := range regexp.MustCompile(`(?:redis|coordinator)-\d+`).FindAllString(arg, -1) {
+				if _, known := file.Services[host]; !known {
+					t.Errorf("%s: there is no service %s", name, host)
+				}
+			}
+		}
+	}
+
+	if ours != 4 {
+		t.Errorf("there are %d services of Leaseway, want three coordinators and an agent", ours)
+	}
+}
