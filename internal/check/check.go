@@ -99,17 +99,17 @@ func (d *Door) CheckRule(q *RuleQuestion) (leaseway.Decision, error) {
 	}
 
 	canonical, n := q.Key, req.Cost
-	if set := d.limiter.Rules(); set != nil {
-		if r := set.Rule(q.Rule); r != nil {
-			if canonical, err = keyOf(r, q.Key); err != nil {
-				return leaseway.Decision{}, err
-			}
 
-			n = r.CostOf(&req)
+	set := d.limiter.Rules() // with the rule in it, unless that has just gone
+	if r := ruleOf(set, q.Rule); r != nil {
+		if canonical, err = keyOf(r, q.Key); err != nil {
+			return leaseway.Decision{}, err
+		}
 
-			if class == rule.ClassUnset && isTestKey(set, r, q.Key) {
-				class = rule.ClassTest
-			}
+		n = r.CostOf(&req)
+
+		if class == rule.ClassUnset && isTestKey(set, r, q.Key) {
+			class = rule.ClassTest
 		}
 	}
 
@@ -123,6 +123,14 @@ func (d *Door) CheckRule(q *RuleQuestion) (leaseway.Decision, error) {
 	}
 
 	return d.charged(limit.TakeN(canonical, n), q.PassDelay, look), nil
+}
+
+func ruleOf(set *rule.Set, id string) *rule.Rule {
+	if set == nil {
+		return nil
+	}
+
+	return set.Rule(id)
 }
 
 // isTestKey reports whether the rules say of an API key, by which r counts, that it is one of test mode: then a check and a real

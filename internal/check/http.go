@@ -32,7 +32,7 @@ type checkRuleInput struct {
 
 		PassDelay bool `doc:"The request is held for delayMs, however long it is." json:"passDelay,omitempty"`
 
-		Class string `doc:"How much the request matters: one of class test spends budgets of its own." enum:"critical,write,read,test" json:"class,omitempty"`
+		Class string `doc:"How much it matters: test spends budgets of its own." enum:"critical,write,read,test" json:"class,omitempty"`
 	}
 }
 

@@ -202,3 +202,56 @@ func TestALoopSettles(t *testing.T) {
 		})
 	}
 }
+
+// swing is how far the level goes up and down once a loop has had time to settle, at worst over mixes of classes that want more
+// than the process can do, where the load follows what is admitted after lag, s.
+func swing(c Config, lag float64) (worst float64) {
+	mixes := [][Classes + 1]float64{{0.2, 0.4, 0.3, 0.1}, {0, 0.95, 0.05, 0}, {1, 0, 0, 0}, {0, 0.1, 0.9, 0}, {0.5, 0, 0, 0.5}}
+	for _, mix := range mixes {
+		for _, offered := range []float64{1.1, 1.4, 2, 4} {
+			if offered*mix[Classes] > 0.7 {
+				continue // critical requests alone are too much: there is nothing to settle
+			}
+
+			var w Worker
+
+			load, low, high := 0.0, math.Inf(1), math.Inf(-1)
+
+			for i := int64(1); i <= 2000; i++ { // steps of 100 ms
+				admitted := 0.0
+				for class, share := range mix {
+					admitted += offered * share * (1 - Chance(w.Level(), class))
+				}
+
+				load += (admitted - load) * (1 - math.Exp(-0.1/lag))
+				w.Step(i*second/10, c, min(load, 1))
+
+				if i > 1000 {
+					low, high = min(low, w.Level()), max(high, w.Level())
+				}
+			}
+
+			worst = max(worst, high-low)
+		}
+	}
+
+	return worst
+}
+
+// Requests take their time, so the load follows late what is let in. With the usual times the level swings by a part of a class
+// then; to let callers back within a second would have whole classes come and go (docs/decisions/0036).
+func TestALoopThatFollowsLateSwingsLittle(t *testing.T) {
+	t.Parallel()
+
+	quick := usual()
+	quick.Rise, quick.Fall = 3*second/10, 9*second/10
+
+	for lag, most := range map[float64]float64{0.2: 0.2, 1: 0.6} {
+		got, than := swing(usual(), lag), swing(quick, lag)
+		t.Logf("a load that follows after %v s: %.2f with the usual times, %.2f with quick ones", lag, got, than)
+
+		if got > most || than < 2*got {
+			t.Errorf("after %v s the level swings by %.2f, want %.2f at most; with quick times by %.2f", lag, got, most, than)
+		}
+	}
+}
