@@ -41,7 +41,7 @@ type found struct {
 func sideOf(incarnation uint64) int { return int(incarnation & 1) }
 
 func newExplorer(b bounds) *explorer {
-	return &explorer{bounds: b, terms: b.terms(), canon: newCanon(), seen: map[fingerprint]struct{}{}}
+	return &explorer{bounds: b, terms: b.terms(), canon: newCanon(b.holders == 1), seen: map[fingerprint]struct{}{}}
 }
 
 func (x *explorer) first() world {

@@ -49,8 +49,11 @@ type Writer interface {
 func (l *Lease) Write(w Writer, now int64) {
 	w.Flag(l.Armed())
 
-	l = l.Clone()
-	l.gather()
+	if l.Armed() { // else there is nothing to gather
+		l = l.Clone()
+		l.gather()
+	}
+
 	w.Name(l.id)
 	w.Num(l.balance.Load(), l.granted, l.struck, l.told, l.debt, l.acked)
 	w.Flag(l.credit, l.Known(), l.tick.Load() == now)
