@@ -20,7 +20,7 @@ const (
 	fleetTime         = 60 * time.Second
 	fleetWarm         = 5 * time.Second
 	fleetTick         = time.Millisecond
-	fleetDeadline     = time.Second // a machine that is too busy shows in the times, and not as an outage
+	fleetDeadline     = 400 * time.Millisecond // below a lease's TTL: a machine that is too busy shows in the times
 	fleetRules        = "rules: [{id: r, keyBy: user, limit: 100, window: 1s}]\n"
 )
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,13 +43,11 @@ func leasewayFleet(ctx context.Context, cluster *redisCluster) (h *holders, err 
 
 	urls, key, err := h.serve(ctx, cluster, dir)
 	for i := 0; i < fleetHolders && err == nil; i++ {
-		k := i % len(urls)
-
 		var l *leaseway.Limiter
 
 		var take func(string) int
 
-		l, take, err = dialHolder(ctx, append(slices.Clone(urls[k:]), urls[:k]...), key, i)
+		l, take, err = dialHolder(ctx, urls[i%len(urls)], key, i)
 		if err == nil {
 			limiters, h.take = append(limiters, l), append(h.take, take)
 		}
@@ -107,7 +104,9 @@ func (h *holders) serve(ctx context.Context, cluster *redisCluster, dir string) 
 	return urls, public, nil
 }
 
-func dialHolder(ctx context.Context, urls []string, key []byte, i int) (*leaseway.Limiter, func(string) int, error) {
+// dialHolder has holder i lease from the coordinator at url, as it does from one of several while that one answers.
+// Coordinators that read a file count its versions by themselves: one that is late would have holders change to one with others.
+func dialHolder(ctx context.Context, url string, key []byte, i int) (*leaseway.Limiter, func(string) int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 
@@ -116,7 +115,7 @@ func dialHolder(ctx context.Context, urls []string, key []byte, i int) (*leasewa
 	var err error
 
 	for l == nil && ctx.Err() == nil {
-		l, err = leaseway.Dial(ctx, urls, leaseway.WithName(fmt.Sprint("holder-", i)), leaseway.WithCoordinatorKeys(key),
+		l, err = leaseway.Dial(ctx, []string{url}, leaseway.WithName(fmt.Sprint("holder-", i)), leaseway.WithCoordinatorKeys(key),
 			leaseway.WithDeadline(fleetDeadline))
 		if err != nil {
 			<-time.After(100 * time.Millisecond) // it may not serve yet
