@@ -1,0 +1,72 @@
+package table_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/store/memory"
+	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Coordinators that read a file number its versions by themselves. A holder that changes from one to another whose
+// numbers are lower is no outage: the other one takes a higher number, and answers.
+func TestACoordinatorThatIsBehindIsAskedAgain(t *testing.T) {
+	t.Parallel()
+
+	now := rigStart
+
+	store, err := memory.New(memory.Config{Clock: func() int64 { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(func() { _ = store.Close(context.Background()) })
+
+	var coordinators [2]*coordinator.Coordinator
+
+	var books [2]*coordinator.Book
+
+	for i := range books {
+		date := func() time.Time { return time.UnixMicro(now).Add(time.Duration(i) * time.Hour) } // the second one's numbers are higher
+		books[i] = coordinator.NewBook(date)
+
+		set, err := rule.Parse("rules.yaml", []byte("rules: [{id: r, keyBy: user, limit: 100, window: 1h}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		if _, err := books[i].Apply(set); err != nil {
+			t.Fatal(err)
+		}
+
+		if coordinators[i], err = coordinator.New(coordinator.Config{Store: store, Book: books[i], Clock: date}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	source := &gate{Source: coordinators[1]}
+	tb := table.New(source, table.Config{Clock: table.NewVirtualClock(now), Inline: true})
+
+	if err := tb.SetRules(books[1].Current()); err != nil {
+		t.Fatal(err)
+	}
+
+	for i, at := range []int{1, 0} {
+		source.Source = coordinators[at]
+
+		var out table.Outcome
+
+		tb.Rule("r").Take(t.Context(), "k", 1, &out)
+
+		if out.Kind != table.Allowed || out.Origin != table.FromStore || out.Remaining != int64(99-i) || tb.Down() {
+			t.Errorf("by coordinator %d: %+v, down: %v", at, out, tb.Down())
+		}
+	}
+
+	if source.calls != 3 {
+		t.Errorf("%d calls were made, want one, and two to the one that was behind", source.calls)
+	}
+}
