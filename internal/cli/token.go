@@ -87,7 +87,7 @@ func newTokenCreate() *cobra.Command {
 			}
 
 			if role == admin.HolderRole && drawn.Token != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(), 
+				fmt.Fprintln(cmd.ErrOrStderr(),
 					"leaseway: from now on API servers and callers of the check API that show no token are refused")
 			}
 
