@@ -1,7 +1,6 @@
 package leaseway_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -72,32 +71,9 @@ type apiServer struct {
 func (f *fleet) server(t *testing.T, name string, workers int) *apiServer {
 	t.Helper()
 
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestServerChild$", "-test.timeout", "3m")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", serverEnv, f.addr, name, workers))
+	cmd, address := startChild(t, "TestServerChild", fmt.Sprintf("%s=%s %s %d", serverEnv, f.addr, name, workers), "serves ")
 
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if address, ok := strings.CutPrefix(lines.Text(), "serves "); ok {
-			return &apiServer{t: t, url: "http://" + address, cmd: cmd}
-		}
-	}
-
-	t.Fatal("the child says nothing")
-
-	return nil
+	return &apiServer{t: t, url: "http://" + address, cmd: cmd}
 }
 
 // hold sends a request that is under way until its answer's body is closed, and returns the answer.

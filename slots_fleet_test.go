@@ -175,8 +175,22 @@ func TestSlotChild(t *testing.T) {
 func (f *fleet) child(t *testing.T, name string, n int) (*exec.Cmd, int) {
 	t.Helper()
 
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestSlotChild$", "-test.timeout", "2m")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d", childEnv, f.addr, name, n))
+	cmd, said := startChild(t, "TestSlotChild", fmt.Sprintf("%s=%s %s %d", childEnv, f.addr, name, n), "took ")
+
+	got, err := strconv.Atoi(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return cmd, got
+}
+
+// startChild has a copy of this program run a test with a setting, and returns what the first line says that begins with prefix.
+func startChild(t *testing.T, test, setting, prefix string) (*exec.Cmd, string) {
+	t.Helper()
+
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+test+"$", "-test.timeout", "3m")
+	cmd.Env = append(os.Environ(), setting)
 
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -193,15 +207,14 @@ func (f *fleet) child(t *testing.T, name string, n int) (*exec.Cmd, int) {
 	})
 
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var got int
-		if _, err := fmt.Sscanf(lines.Text(), "took %d", &got); err == nil {
-			return cmd, got
+		if said, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+			return cmd, said
 		}
 	}
 
 	t.Fatal("the child says nothing")
 
-	return nil, 0
+	return nil, ""
 }
 
 // kill ends a child as a crash would, and returns when it is gone.
