@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -68,5 +67,3 @@ func (b *clientBody) Read(p []byte) (int, error) {
 
 // Close closes the body.
 func (b *clientBody) Close() error { return b.body.Close() }
-
-func isGRPC(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "application/grpc") }

@@ -90,6 +90,7 @@ func (p *Proxy) mend(resp *http.Response) error {
 		return nil
 	}
 	refused := resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable
+	e.record.foreign = true
 	h := e.record.Header()
 	for i, name := range limitFields() {
 		switch theirs := len(resp.Header[name]) > 0; {

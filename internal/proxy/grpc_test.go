@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -47,15 +48,20 @@ func TestGRPCPasses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
-	// The third is refused by the proxy, which speaks HTTP: 429 is UNAVAILABLE to a client of gRPC, as its specification has it.
-	for i, want := range []codes.Code{codes.OK, codes.NotFound, codes.Unavailable} {
+	// The third is refused by the proxy. Over plain HTTP 429 would be UNAVAILABLE, as the specification of gRPC has it.
+	for i, want := range []codes.Code{codes.OK, codes.NotFound, codes.ResourceExhausted} {
 		in := &healthv1.HealthCheckRequest{}
 		if want == codes.NotFound {
 			in.Service = strings.Repeat("x", 100)
 		}
 
-		if _, err := client.Check(ctx, in); status.Code(err) != want {
+		var trailer metadata.MD
+		if _, err := client.Check(ctx, in, grpc.Trailer(&trailer)); status.Code(err) != want {
 			t.Errorf("call %d: got %v, want %v", i, err, want)
+		}
+
+		if told := len(trailer.Get("grpc-retry-pushback-ms")) == 1; told != (want == codes.ResourceExhausted) {
+			t.Errorf("call %d: the trailer is %v", i, trailer)
 		}
 	}
 
@@ -77,5 +83,24 @@ func TestGRPCPasses(t *testing.T) {
 		}
 
 		state.SetServingStatus("", next)
+	}
+}
+
+// An upstream that is down is UNAVAILABLE, and says nothing of when to come back.
+func TestAnUpstreamOfGRPCThatIsDownIsUnavailable(t *testing.T) {
+	f := serve(t, noRules, Config{Upstreams: []string{strings.Replace(silent(t), "http:", "h2c:", 1)}})
+
+	conn, err := grpc.NewClient(f.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+
+	_, err = healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
+	if status.Code(err) != codes.Unavailable || status.Convert(err).Message() != "Bad Gateway" {
+		t.Errorf("got %v", err)
 	}
 }

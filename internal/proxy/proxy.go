@@ -127,7 +127,7 @@ func (p *Proxy) Close() { p.fleet.close() }
 // off it panics with http.ErrAbortHandler, so that the client sees that, too.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := &exchange{proxy: p, began: time.Now(), record: record{ResponseWriter: w, timeout: p.config.BodyTimeout}}
-	e.record.deadlines = r.ProtoMajor == 1
+	e.record.deadlines, e.record.grpc = r.ProtoMajor == 1, isGRPC(r.Header)
 	p.inFlight.Add(1)
 	defer p.ended(e, r)
 

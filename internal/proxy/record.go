@@ -19,6 +19,9 @@ type Recorder interface {
 type record struct {
 	http.ResponseWriter
 
+	grpc      bool // the client speaks gRPC, and reads no problem documents
+	foreign   bool // the answer is an upstream's
+	mute      bool // what follows of the answer is no use to it
 	status    int
 	bytes     int64
 	timeout   time.Duration
@@ -35,6 +38,10 @@ func (w *record) WriteHeader(status int) {
 		w.status = status
 	}
 	w.extend()
+	if w.grpc && !w.foreign && status >= http.StatusBadRequest {
+		sayGRPC(w.Header(), status)
+		w.mute, status = true, http.StatusOK
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -42,6 +49,9 @@ func (w *record) WriteHeader(status int) {
 func (w *record) Write(b []byte) (int, error) {
 	if w.status < http.StatusOK {
 		w.status = http.StatusOK
+	}
+	if w.mute {
+		return len(b), nil
 	}
 	w.extend()
 	n, err := w.ResponseWriter.Write(b)
