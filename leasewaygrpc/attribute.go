@@ -22,9 +22,11 @@ func (l *Limits) isFree(method string) bool {
 
 // incoming is what is known of a call that a server got.
 func (l *Limits) incoming(ctx context.Context, method string) (req *leaseway.Request) {
-	req = &leaseway.Request{Method: http.MethodPost, Path: method, Finishes: true}
 	defer func() {
 		if cause := recover(); cause != nil {
+			if req == nil {
+				req = &leaseway.Request{Method: http.MethodPost, Path: method, Finishes: true}
+			}
 			l.bugs.Note("describing a call", cause)
 		}
 	}()

@@ -12,6 +12,8 @@ import (
 
 // UnaryClient is a grpc.UnaryClientInterceptor: what the rules refuse is not sent, and fails with the status that a server would
 // answer with. A slot comes back when the call returns.
+//
+//nolint:revive // the arguments are those of grpc.UnaryClientInterceptor
 func (l *Limits) UnaryClient(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
@@ -28,6 +30,8 @@ func (l *Limits) UnaryClient(
 
 // StreamClient is a grpc.StreamClientInterceptor: it decides the start of a stream. A slot comes back when the stream ends or its
 // context does, whichever is first; gRPC asks whoever opens a stream to see to one of them.
+//
+//nolint:revive // the arguments are those of grpc.StreamClientInterceptor
 func (l *Limits) StreamClient(
 	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {

@@ -117,7 +117,8 @@ func (l *Limits) settle(ctx context.Context, decide func() leaseway.Decision) (d
 	}()
 	d = decide()
 	if !d.Allowed {
-		return d, refusal(&d)
+		err = refusal(&d)
+		return d, err
 	}
 	if d.Delay > 0 && !hold(ctx, d.Delay) {
 		l.limiter.Refund(d)

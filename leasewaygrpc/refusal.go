@@ -89,6 +89,7 @@ func describe(d *leaseway.Decision) string {
 	case leaseway.ReasonInvalid:
 		return "the call cannot be counted: its cost is not a number of tokens"
 	default:
-		return fmt.Sprintf("rule %q allows %d calls every %v, and they are used up: try again in %v", d.Rule, d.Quota, d.Window, retryAfter(d))
+		return fmt.Sprintf("rule %q allows %d calls every %v, and they are used up: try again in %v",
+			d.Rule, d.Quota, d.Window, retryAfter(d))
 	}
 }

@@ -39,6 +39,7 @@ func (echo) Check(context.Context, *healthv1.HealthCheckRequest) (*healthv1.Heal
 	return &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_SERVING}, nil
 }
 
+//nolint:revive // the order is that of grpc.MethodDesc
 func unary(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
 	in := &wrapperspb.StringValue{}
 	if err := decode(in); err != nil {
@@ -141,7 +142,7 @@ func serve(t *testing.T, limits *leasewaygrpc.Limits, dial ...grpc.DialOption) *
 		_ = conn.Close()
 
 		server.Stop()
-		<-served
+		_ = <-served
 	})
 
 	return conn

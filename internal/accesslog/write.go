@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/netip"
 	"strconv"
 	"time"
@@ -34,7 +35,7 @@ func (e *Entry) appendRequest(dst []byte) []byte {
 	}
 	dst = appendEscaped(dst, e.Method)
 	dst = append(dst, ' ')
-	if e.Method == "CONNECT" {
+	if e.Method == http.MethodConnect {
 		dst = appendEscaped(dst, e.Host)
 	} else {
 		dst = appendEscaped(dst, e.Path)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,7 +121,7 @@ func (f *fleet) pick(now time.Time, tried []*upstream) *upstream {
 	for i := range n {
 		u := f.upstreams[(from+i)%n]
 		switch {
-		case contains(tried, u):
+		case slices.Contains(tried, u):
 		case !u.inService(now):
 			if spare == nil {
 				spare = u
@@ -135,15 +136,6 @@ func (f *fleet) pick(now time.Time, tried []*upstream) *upstream {
 		best = spare
 	}
 	return best
-}
-
-func contains(list []*upstream, u *upstream) bool {
-	for _, one := range list {
-		if one == u {
-			return true
-		}
-	}
-	return false
 }
 
 // unreachable tells an error that came before anything was sent.

@@ -31,7 +31,7 @@ func TestGRPCPasses(t *testing.T) {
 
 	t.Cleanup(func() {
 		server.Stop()
-		<-served
+		_ = <-served
 	})
 
 	rules := "rules: [{id: two, scope: /grpc.health.v1.Health/Check, limit: 2, window: 1h}]"

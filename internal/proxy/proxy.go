@@ -153,7 +153,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) ended(e *exchange, r *http.Request) {
 	cause := recover()
 	abort := cause != nil
-	if err, isError := cause.(error); abort && !(isError && errors.Is(err, http.ErrAbortHandler)) {
+	if err, isError := cause.(error); abort && (!isError || !errors.Is(err, http.ErrAbortHandler)) {
 		p.panics.Add(1)
 		p.config.Logger.Error("a panic was recovered", "panic", cause, "method", r.Method)
 		if abort = e.record.status != 0; !abort {

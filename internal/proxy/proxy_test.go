@@ -42,7 +42,7 @@ func TestRequestsPassAsTheyCame(t *testing.T) {
 func TestRefusalsAreToldFromAnUpstreamThatIsDown(t *testing.T) {
 	var asked atomic.Int64
 
-	up := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1) })
+	up := upstreamOf(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
 	rules := `
 rules:
   - {id: two, scope: /two, keyBy: ip, limit: 2, window: 1h}
@@ -52,7 +52,7 @@ rules:
 
 	for i, want := range []int{200, 200, 429} {
 		resp, body := f.get(t, "/two")
-		if resp.StatusCode != want || resp.Header.Get("X-RateLimit-Limit") != "2" || resp.Header.Get("RateLimit") == "" {
+		if resp.StatusCode != want || resp.Header.Get("X-Ratelimit-Limit") != "2" || resp.Header.Get("Ratelimit") == "" {
 			t.Errorf("request %d got %d %v", i, resp.StatusCode, resp.Header)
 		}
 
@@ -77,8 +77,8 @@ rules:
 	resp, body := f.get(t, "/other")
 
 	var problem struct {
-		Title  string
-		Status int
+		Title  string `json:"title"`
+		Status int    `json:"status"`
 	}
 	if err := json.Unmarshal([]byte(body), &problem); err != nil || problem.Status != 502 || problem.Title != "Bad Gateway" {
 		t.Errorf("got %q (%v)", body, err)
@@ -162,7 +162,7 @@ func TestAnAnswerSpeaksOfOneLimiter(t *testing.T) {
 
 	for path, want := range map[string]string{"/": "5", "/hints": "5", "/refused": "77"} {
 		resp, _ := f.get(t, path)
-		if got := resp.Header.Values("X-Ratelimit-Limit"); len(got) != 1 || got[0] != want || resp.Header.Get("RateLimit") == "" {
+		if got := resp.Header.Values("X-Ratelimit-Limit"); len(got) != 1 || got[0] != want || resp.Header.Get("Ratelimit") == "" {
 			t.Errorf("%s: got %v, want one limit, %s", path, resp.Header, want)
 		}
 	}

@@ -114,7 +114,7 @@ func serve(t *testing.T, rules string, config Config) *front {
 
 		_ = server.Close()
 
-		<-served
+		_ = <-served
 		stop()
 		<-ran
 		f.Close()
@@ -169,7 +169,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // get asks for path with header fields, as name and value in turn.
-func (f *front) get(t *testing.T, path string, fields ...string) (*http.Response, string) {
+func (f *front) get(t *testing.T, path string, fields ...string) (answer, string) {
 	t.Helper()
 
 	r, err := http.NewRequest(http.MethodGet, f.url+path, http.NoBody)
@@ -184,7 +184,13 @@ func (f *front) get(t *testing.T, path string, fields ...string) (*http.Response
 	return f.do(t, r)
 }
 
-func (f *front) do(t *testing.T, r *http.Request) (*http.Response, string) {
+// answer is what came back, its body read.
+type answer struct {
+	StatusCode      int
+	Header, Trailer http.Header
+}
+
+func (f *front) do(t *testing.T, r *http.Request) (answer, string) {
 	t.Helper()
 
 	resp, err := f.client.Do(r)
@@ -198,7 +204,7 @@ func (f *front) do(t *testing.T, r *http.Request) (*http.Response, string) {
 		t.Fatal(err)
 	}
 
-	return resp, string(text)
+	return answer{resp.StatusCode, resp.Header, resp.Trailer}, string(text)
 }
 
 // raw sends bytes as they are, and returns all that comes back until the connection ends.

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestEventsArriveWhenTheyAreSent(t *testing.T) {
 	answered := make(chan *http.Response, 1)
 
 	go func() {
-		resp, err := f.client.Get(f.url + "/events")
+		resp, err := f.client.Get(f.url + "/events") //nolint:bodyclose // closed by who receives it
 		if err != nil {
 			t.Error(err)
 		}
@@ -54,7 +55,7 @@ func TestEventsArriveWhenTheyAreSent(t *testing.T) {
 
 		_, _ = events.ReadString('\n')
 
-		next <- fmt.Sprint(i + 1)
+		next <- strconv.Itoa(i + 1)
 	}
 
 	close(next)

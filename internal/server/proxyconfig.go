@@ -35,7 +35,7 @@ func (c *Config) proxyFlags() *pflag.FlagSet {
 	fs.SortFlags = false
 
 	fs.StringSliceVar(&p.Upstreams, "upstream", nil,
-		"`URLs` that requests are passed on to: http://HOST:PORT, https://HOST:PORT, or h2c://HOST:PORT for HTTP/2 without TLS, as gRPC has it")
+		"`URLs` that requests are passed on to: http://HOST:PORT, https://HOST:PORT, or h2c://HOST:PORT for gRPC without TLS")
 	fs.StringVar(&c.Listen, "listen", "127.0.0.1:8000", "`address` for clients; port 0 takes a free one")
 	fs.StringVar(&c.Rules, "rules", "", "the rule document, a YAML or JSON `file`; changes to it take effect at once")
 	fs.AddFlagSet(c.CoordinatorFlags("lease from the coordinators at these `URLs` instead, grpcs://HOST:PORT or HOST:PORT"))
@@ -45,7 +45,8 @@ func (c *Config) proxyFlags() *pflag.FlagSet {
 		"`networks` of proxies before this one, such as 10.0.0.0/8, whose X-Forwarded-* are believed and kept")
 
 	fs.StringVar(&p.Balance, "balance", proxy.RoundRobin, "how an upstream is chosen: round-robin or least-in-flight")
-	fs.StringVar(&p.HealthPath, "health-path", "", "`path` that upstreams are probed at; without it failing requests alone take one out of service")
+	fs.StringVar(&p.HealthPath, "health-path", "",
+		"`path` that upstreams are probed at; without it failing requests alone take one out of service")
 	fs.DurationVar(&p.HealthEvery, "health-every", 5*time.Second, "time between probes, and how long one may take")
 	fs.StringVar(&p.UpstreamCA, "upstream-ca", "", "`file` with the certificates that vouch for https upstreams")
 
@@ -63,7 +64,8 @@ func (c *Config) proxyFlags() *pflag.FlagSet {
 	fs.Int64Var(&p.MaxBody, "max-body", 100<<20, "`bytes` that a request's body may have, but for gRPC; 0 for no bound")
 	fs.IntVar(&p.MaxHeader, "max-header", maxHeader, "`bytes` that a request's header may have")
 
-	fs.StringVar(&p.AccessLog, "access-log", "", "`file` for a line a request, - for standard output; a file that was moved away is begun anew")
+	fs.StringVar(&p.AccessLog, "access-log", "",
+		"`file` for a line a request, - for standard output; a file that was moved away is begun anew")
 	fs.StringVar(&p.AccessLogFormat, "access-log-format", formatCombined, "combined or json")
 	fs.StringVar(&p.MetricsListen, "metrics-listen", "", "`address` for /metrics, /readyz and /healthz of the proxy itself")
 
