@@ -38,7 +38,8 @@ const (
 func proxies() contest {
 	return contest{
 		name: "proxy", title: "A proxy in front of an API",
-		about: fmt.Sprintf("%d connections, each with one request at a time, for an answer of 1 KiB from a server of Go that does nothing else. "+
+		about: fmt.Sprintf("%d connections, each with one request at a time, for an answer of 1 KiB from a server of Go that does nothing "+
+			"else. "+
 			"Callers, server and proxies share this machine's processors, so rates compare and mean nothing alone. nginx has two workers, "+
 			"and `limit_req` by address where it limits; Leaseway has one rule by address, and sets its five fields.", proxyCallers),
 		columns:  []string{"requests/s", "µs, half are faster", "µs, 99 % are faster"},

@@ -129,9 +129,13 @@ func serve(t *testing.T, limits *leasewaygrpc.Limits, dial ...grpc.DialOption) *
 	server.RegisterService(&service, echo{})
 	healthv1.RegisterHealthServer(server, echo{})
 
-	served := make(chan error, 1)
+	served := make(chan struct{})
 
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		defer close(served)
+
+		_ = server.Serve(listener)
+	}()
 
 	conn, err := grpc.NewClient(listener.Addr().String(), append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
@@ -142,7 +146,7 @@ func serve(t *testing.T, limits *leasewaygrpc.Limits, dial ...grpc.DialOption) *
 		_ = conn.Close()
 
 		server.Stop()
-		_ = <-served
+		<-served
 	})
 
 	return conn

@@ -62,6 +62,13 @@ func TestTheIdlestUpstreamIsChosen(t *testing.T) {
 	<-began
 
 	for range 4 {
+		// A client may have its answer a moment before the proxy is done with it.
+		eventually(t, "only the slow request is in flight", func() bool {
+			s := f.Stats().Upstreams
+
+			return s[0].InFlight == 1 && s[1].InFlight == 0
+		})
+
 		if _, body := f.get(t, "/"); body != "b" {
 			t.Errorf("got %q, want the upstream with nothing in flight", body)
 		}

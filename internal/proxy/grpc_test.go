@@ -25,13 +25,17 @@ func TestGRPCPasses(t *testing.T) {
 	state, server := health.NewServer(), grpc.NewServer()
 	healthv1.RegisterHealthServer(server, state)
 
-	served := make(chan error, 1)
+	served := make(chan struct{})
 
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		defer close(served)
+
+		_ = server.Serve(listener)
+	}()
 
 	t.Cleanup(func() {
 		server.Stop()
-		_ = <-served
+		<-served
 	})
 
 	rules := "rules: [{id: two, scope: /grpc.health.v1.Health/Check, limit: 2, window: 1h}]"

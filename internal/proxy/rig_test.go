@@ -93,9 +93,13 @@ func serve(t *testing.T, rules string, config Config) *front {
 	}
 
 	server := &http.Server{Handler: f.Proxy, Protocols: protocols, ReadHeaderTimeout: patience}
-	served := make(chan error, 1)
+	served := make(chan struct{})
 
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		defer close(served)
+
+		_ = server.Serve(listener)
+	}()
 
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan struct{})
@@ -114,7 +118,7 @@ func serve(t *testing.T, rules string, config Config) *front {
 
 		_ = server.Close()
 
-		_ = <-served
+		<-served
 		stop()
 		<-ran
 		f.Close()

@@ -47,7 +47,7 @@ const forever = 1<<63 - 1
 func newUpstream(text string, c *Config) (*upstream, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" {
-		return nil, fmt.Errorf("%q is no upstream: write http://HOST:PORT, https://HOST:PORT, or h2c://HOST:PORT, which is HTTP/2 without TLS",
+		return nil, fmt.Errorf("%q is no upstream: write http://HOST:PORT, https://HOST:PORT, or h2c://HOST:PORT for gRPC without TLS",
 			text)
 	}
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
