@@ -37,6 +37,10 @@ func main() {
 }
 
 func run(args []string, stdout, progress io.Writer) error {
+	if len(args) == 1 && args[0] == echoFlag {
+		return beEcho(os.Stdin, stdout)
+	}
+
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 5, "how often each entrant is measured; the tables quote the median")
 	tables := flags.String("tables", "",

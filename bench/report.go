@@ -138,7 +138,7 @@ func (r *result) compare(b *strings.Builder) {
 		against = "the fastest other"
 	}
 
-	fmt.Fprintf(b, "\nIn parts of %s, of which %.1f is the goal:\n\n", against, r.contest.goal)
+	fmt.Fprintf(b, "\nIn parts of %s, of which %.3g is the goal:\n\n", against, r.contest.goal)
 
 	for i, column := range r.contest.columns {
 		best, ok := r.best(i)

@@ -115,15 +115,17 @@ func validate(t *testing.T, file string, m protoreflect.Message) (n int) {
 func checkRules(t *testing.T, file, text string) {
 	t.Helper()
 
-	document := "rules:\n"
+	var document strings.Builder
+
+	document.WriteString("rules:\n")
 
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, "#   - "); ok {
-			document += "  - " + rest
+			document.WriteString("  - " + rest)
 		}
 	}
 
-	if set, err := rule.Parse(file, []byte(document)); err != nil || len(set.Rules) != 2 {
-		t.Errorf("%s: the rules of its comment: %v\n%s", file, err, document)
+	if set, err := rule.Parse(file, []byte(document.String())); err != nil || len(set.Rules) != 2 {
+		t.Errorf("%s: the rules of its comment: %v\n%s", file, err, document.String())
 	}
 }

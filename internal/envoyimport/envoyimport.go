@@ -2,7 +2,7 @@
 //
 //	YAML ──read──▶ tree of descriptors ──rules──▶ a rule for each limit: scope {domain, entries}, keyBy, fixed_window
 //	                     │                          │
-//	                     └── Errors: cannot be used ┴── Notes: has no counterpart, by line
+//	                     └─ DocumentError: no use ──┴── Notes: has no counterpart, by line
 //
 // There a descriptor is matched level by level: the value as written first, then a value that ends in "*", then the key alone,
 // and never another way back. A rule's entries say the same without an order among rules: what goes before it is what its
@@ -30,14 +30,14 @@ type Note struct {
 	Message string // what it is, and what becomes of it or how to mend it
 }
 
-// Errors are why a document cannot be used, with the name of its file.
-type Errors struct {
+// DocumentError is why a document cannot be used, with the name of its file.
+type DocumentError struct {
 	File  string
 	Notes []Note
 }
 
 // Error is one line for each.
-func (e *Errors) Error() string {
+func (e *DocumentError) Error() string {
 	lines := make([]string, len(e.Notes))
 	for i, n := range e.Notes {
 		lines[i] = fmt.Sprintf("%s:%d: %s", e.File, n.Line, n.Message)
@@ -47,7 +47,7 @@ func (e *Errors) Error() string {
 }
 
 // Import reads a document, which errors call by the given name, and returns the rule document, and what of it has no
-// counterpart. The error is an *Errors with everything that is wrong, or about rules that cannot be.
+// counterpart. The error is a *DocumentError with everything that is wrong, or about rules that cannot be.
 func Import(name string, src []byte) (document []byte, notes []Note, err error) {
 	r := &reader{names: map[string]int{}}
 
@@ -63,7 +63,7 @@ func Import(name string, src []byte) (document []byte, notes []Note, err error) 
 	w.level(nil, tree)
 
 	if len(r.errors) > 0 {
-		return nil, nil, &Errors{File: name, Notes: r.errors}
+		return nil, nil, &DocumentError{File: name, Notes: r.errors}
 	}
 
 	document, err = w.text(name)

@@ -219,7 +219,7 @@ func TestWhatCannotBeUsed(t *testing.T) {
 	} {
 		_, _, err := Import("f", []byte(c.src))
 
-		if errs, ok := errors.AsType[*Errors](err); !ok || !strings.Contains(errs.Error(), c.want) {
+		if errs, ok := errors.AsType[*DocumentError](err); !ok || !strings.Contains(errs.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}

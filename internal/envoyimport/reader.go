@@ -164,7 +164,8 @@ func (r *reader) descriptors(node *yaml.Node, depth int) (level []*descriptor) {
 	}
 
 	for _, item := range node.Content {
-		if r.count++; r.count > rule.MaxRules {
+		r.count++
+		if r.count > rule.MaxRules {
 			if r.count == rule.MaxRules+1 {
 				r.fail(item.Line, fmt.Sprintf("there are more than %d descriptors; split the document", rule.MaxRules))
 			}
@@ -176,7 +177,8 @@ func (r *reader) descriptors(node *yaml.Node, depth int) (level []*descriptor) {
 
 		same := func(o *descriptor) bool { return o.key == d.key && o.value == d.value }
 		if i := slices.IndexFunc(level, same); i >= 0 {
-			r.fail(d.line, fmt.Sprintf("the descriptor %s is there twice, first at line %d", strings.TrimSpace(d.key+" "+d.value), level[i].line))
+			text := strings.TrimSpace(d.key + " " + d.value)
+			r.fail(d.line, fmt.Sprintf("the descriptor %s is there twice, first at line %d", text, level[i].line))
 		}
 
 		level = append(level, d)
@@ -238,7 +240,8 @@ func (r *reader) descriptor(node *yaml.Node, depth int) *descriptor {
 	}
 
 	if d.quota {
-		r.note(d.line, "quota_mode has no counterpart: the rule is in shadow mode, so that its descriptor is OK, too; metadata names the rule")
+		r.note(d.line, "quota_mode has no counterpart: the rule is in shadow mode, so that its descriptor is OK, too; "+
+			"metadata names the rule")
 	}
 
 	return d
@@ -324,7 +327,8 @@ func (r *reader) replaces(node *yaml.Node, own string) {
 	}
 
 	if len(names) > 0 {
-		r.note(node.Line, fmt.Sprintf("replaces has no counterpart: %s applies as well when both descriptors are sent", strings.Join(names, ", ")))
+		r.note(node.Line, fmt.Sprintf("replaces has no counterpart: %s applies as well when both descriptors are sent",
+			strings.Join(names, ", ")))
 	}
 }
 

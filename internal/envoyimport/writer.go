@@ -73,8 +73,8 @@ func (w *writer) rule(way []step, d *descriptor) {
 
 		if free := s.descriptor.value == "" || s.descriptor.wild() && !s.descriptor.shared; free {
 			if seen[s.descriptor.key] {
-				w.fail(s.descriptor.line, fmt.Sprintf("the key %s is there twice on the way down, and a budget by its second value is what no rule can say",
-					s.descriptor.key))
+				w.fail(s.descriptor.line, fmt.Sprintf("the key %s is there twice on the way down, "+
+					"and a budget by its second value is what no rule can say", s.descriptor.key))
 			}
 
 			rule.KeyBy = append(rule.KeyBy, "descriptor:"+s.descriptor.key)

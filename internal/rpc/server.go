@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime"
 	"time"
 
 	"google.golang.org/grpc"
@@ -70,6 +71,8 @@ func NewServer(config ServerConfig) *Server {
 		grpc.ChainUnaryInterceptor(guard.recoverUnary, guard.admitUnary, turnstile.pass),
 		grpc.ChainStreamInterceptor(guard.recoverStream, guard.admitStream),
 		grpc.MaxRecvMsgSize(MaxBatchBytes),
+		// Calls find a stack that has grown already. When all workers are busy a call has a goroutine of its own.
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), //nolint:gosec // as few as there are processors
 		grpc.MaxSendMsgSize(maxRulesBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		// Fixed windows: to find out how large they should be costs a ping with every small call.
