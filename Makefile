@@ -66,9 +66,10 @@ proxies: ## Install nginx, Caddy, HAProxy and promtool, which the tests of deplo
 	  { apt-get update >/dev/null && RUNLEVEL=1 apt-get install -y --no-install-recommends $$packages >/dev/null; } || \
 	  { echo "cannot be installed here:$$missing. Have nginx 1.22, Caddy 2.6, HAProxy 2.6 with Lua and promtool 2.42, or later, on the PATH" >&2; exit 1; }; }
 
-# That the peers of docs/benchmarks.md still compile, and decide alike.
+# That the peers of docs/benchmarks.md still compile, and decide alike; and the routers of the examples.
 test-bench:
 	cd bench && $(GO) test $(TESTFLAGS) ./...
+	cd examples/adapters && $(GO) test $(TESTFLAGS) ./...
 
 test-race:
 	$(if $(strip $(RACE)),$(GO) test -race $(TESTFLAGS) $(RACE),@echo "no package to race yet")
@@ -102,6 +103,7 @@ tidy-check: ## Check that go.mod names what the code imports
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
 	cd bench && $(GO) mod tidy -diff
+	cd examples/adapters && $(GO) mod tidy -diff
 
 bench: ## Measure beside other limiters, and write docs/benchmarks.md
 	cd bench && $(GO) run . -tables "$(TABLES)"
