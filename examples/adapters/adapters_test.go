@@ -87,7 +87,7 @@ func TestAllAnswerAlike(t *testing.T) {
 
 			for range 2 {
 				w := send("/things")
-				if w.Code != http.StatusOK || w.Body.String() != "body" || w.Header().Get("RateLimit") == "" {
+				if w.Code != http.StatusOK || w.Body.String() != "body" || w.Header().Get("Ratelimit") == "" {
 					t.Errorf("allowed: status %d, body %q, fields %v", w.Code, w.Body, w.Header())
 				}
 			}

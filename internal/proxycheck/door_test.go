@@ -144,7 +144,7 @@ func TestRefusalsSayAllThatClientsAreTold(t *testing.T) {
 		}
 
 		h := w.Header()
-		if h.Get("Retry-After") == "" || h.Get("Ratelimit") == "" || h.Get("Ratelimit-Policy") == "" || h.Get("X-RateLimit-Limit") != "2" {
+		if h.Get("Retry-After") == "" || h.Get("Ratelimit") == "" || h.Get("Ratelimit-Policy") == "" || h.Get("X-Ratelimit-Limit") != "2" {
 			t.Errorf("%s: refused without all fields: %v", p.profile, h)
 		}
 
