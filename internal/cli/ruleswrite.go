@@ -394,7 +394,8 @@ func newRulesRollout() *cobra.Command {
 	flags.Float64Var(&to, "to", 100, "the `percentage` of the keys")
 	flags.StringSliceVar(&steps, "auto", nil, "rising `percentages` to go through")
 	flags.DurationVar(&every, "every", 10*time.Minute, "how long each step of --auto lasts")
-	flags.Float64Var(&refused, "max-refused", 5, "the `percentage` of what the keys reached ask for whose refusal takes the rollout back to 0")
+	flags.Float64Var(&refused, "max-refused", 5,
+		"the `percentage` of what the keys reached ask for whose refusal takes the rollout back to 0")
 	flags.BoolVar(&end, "end", false, "end what goes on by itself, and leave the rollout where it is")
 	w.addTo(cmd, true)
 	cmd.MarkFlagsMutuallyExclusive("to", "auto")

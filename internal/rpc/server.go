@@ -72,7 +72,7 @@ func NewServer(config ServerConfig) *Server {
 		grpc.ChainStreamInterceptor(guard.recoverStream, guard.admitStream),
 		grpc.MaxRecvMsgSize(MaxBatchBytes),
 		// Calls find a stack that has grown already. When all workers are busy a call has a goroutine of its own.
-		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))), //nolint:gosec // as few as there are processors
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
 		grpc.MaxSendMsgSize(maxRulesBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		// Fixed windows: to find out how large they should be costs a ping with every small call.

@@ -146,7 +146,7 @@ func TestWithoutRulesEverythingIsAllowedWithAWarning(t *testing.T) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 
-	if !strings.Contains(r.Log.String(), "leaseway serve --rules rules.yaml") {
+	if !strings.Contains(r.Log.String(), "leaseway rules apply -f rules.yaml") {
 		t.Errorf("the log does not name the next command:\n%s", r.Log)
 	}
 }
