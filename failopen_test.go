@@ -125,6 +125,8 @@ func TestABugInAnyStageIsNoOutage(t *testing.T) {
 						t.Errorf("%d panics counted, want %d", s.Panics, bugs)
 					}
 
+					synctest.Wait() // for whoever else logs
+
 					if n := strings.Count(log.String(), "recovered a panic"); n != 1 {
 						t.Errorf("%d panics logged, want 1:\n%s", n, log)
 					}

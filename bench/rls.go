@@ -51,9 +51,9 @@ func rls() contest {
 	c := contest{
 		name: "rls", title: "Calls of Envoy's rate limit service", goal: 1.15, against: "the echo",
 		about: "ShouldRateLimit with one descriptor of 1,024 keys, which `leaseway serve` answers with a status, five header fields " +
-			"and metadata. The echo is a gRPC server, with grpc-go's defaults, that sends the bytes of the request back. Each server is a " +
-			"process of its own; each connection has one call under way. Processor time of the server for each call, and the time in " +
-			"which one call follows another: the callers share the machine.",
+			"and metadata. The echo is a gRPC server, with grpc-go's defaults, that sends the bytes of the request back. " +
+			"Each server is a process of its own; each connection has one call under way. Processor time of the server for each " +
+			"call, and the time in which one call follows another: the callers share the machine.",
 		entrants: []entrant{
 			serving("gRPC that sends the request back", peer, startEcho, echoCall),
 			serving("leaseway serve", ours, startServe, rlsCall),
@@ -94,13 +94,19 @@ func serving(name string, side side, start func() (rlsServer, error), do call) e
 func (s rlsServer) measure(column rlsColumn, do call) (sample, error) {
 	conns := make([]*grpc.ClientConn, column.connections)
 
+	defer func() {
+		for _, conn := range conns {
+			if conn != nil {
+				_ = conn.Close()
+			}
+		}
+	}()
+
 	for i := range conns {
 		conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return sample{}, err
 		}
-
-		defer func() { _ = conn.Close() }()
 
 		conns[i] = conn
 
@@ -124,7 +130,7 @@ func (s rlsServer) measure(column rlsColumn, do call) (sample, error) {
 	for i, conn := range conns {
 		calls.Go(func() {
 			for n := int64(i); ctx.Err() == nil; n += 7 {
-				if do(context.Background(), conn, n) == nil {
+				if do(context.WithoutCancel(ctx), conn, n) == nil {
 					done.Add(1)
 				}
 			}

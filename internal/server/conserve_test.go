@@ -20,6 +20,10 @@ func TestChangesRefillNoBudget(t *testing.T) {
 		_, rest, _ := strings.Cut(got, `"version":`)
 		version, _, _ := strings.Cut(rest, ",")
 
+		if version == "0" {
+			return // nothing changed, so that there is no version to wait for
+		}
+
 		eventually(t, "it is in force", func() bool { return r.metric(t, "leaseway_rule_store_version") == version })
 	}
 
