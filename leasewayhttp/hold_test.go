@@ -287,6 +287,7 @@ func TestWhoDoesNotWaitIsRefusedInstead(t *testing.T) {
 			}
 		}
 		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
 		if w := serve(); w.Code != http.StatusOK || served != 3 {
 			t.Errorf("100 ms later: status %d, %d served, want 200 and 3", w.Code, served)
 		}
