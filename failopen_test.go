@@ -125,8 +125,6 @@ func TestABugInAnyStageIsNoOutage(t *testing.T) {
 						t.Errorf("%d panics counted, want %d", s.Panics, bugs)
 					}
 
-					synctest.Wait() // for whoever else logs
-
 					if n := strings.Count(log.String(), "recovered a panic"); n != 1 {
 						t.Errorf("%d panics logged, want 1:\n%s", n, log)
 					}
@@ -305,11 +303,15 @@ func TestASourceThatDoesNotWorkIsAnOutage(t *testing.T) {
 						t.Errorf("%d of 20 served, want %d", allowed, served)
 					}
 
+					nothingInFlight(t, l)
+
+					if err := l.Close(context.Background()); err != nil { // and with it whoever else logs
+						t.Error(err)
+					}
+
 					if n := strings.Count(log.String(), "recovered a panic"); n != 1 {
 						t.Errorf("%d panics logged, want that of watching alone:\n%s", n, log.String())
 					}
-
-					nothingInFlight(t, l)
 				})
 			})
 		}
