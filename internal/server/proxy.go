@@ -301,20 +301,7 @@ func (s *proxyServer) close(ctx context.Context) error {
 
 	s.access.close()
 
-	if s.engine == nil {
-		return nil
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, finishWithin)
-	defer cancel()
-
-	if err := s.engine.close(ctx); err != nil {
-		return err
-	}
-
-	s.log.Info("stopped")
-
-	return nil
+	return s.engine.finish(ctx, s.log)
 }
 
 // forwardCounts are what became of requests, and how the upstreams stand.

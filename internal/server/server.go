@@ -327,18 +327,23 @@ func (s *server) close(ctx context.Context) error {
 		}
 	}
 
-	if s.engine == nil {
+	return s.engine.finish(ctx, s.log)
+}
+
+// finish closes e, if it was opened, within a bounded time.
+func (e *engine) finish(ctx context.Context, log *slog.Logger) error {
+	if e == nil {
 		return nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, finishWithin)
 	defer cancel()
 
-	if err := s.engine.close(ctx); err != nil {
+	if err := e.close(ctx); err != nil {
 		return err
 	}
 
-	s.log.Info("stopped")
+	log.Info("stopped")
 
 	return nil
 }
