@@ -10,6 +10,10 @@ func (d *desk) sooner(k *slotKey, at int64) {
 	if k.due == 0 || at < k.due {
 		k.due = at
 		heap.Push(&d.agenda, appointment{at, k})
+
+		if len(d.agenda.list) == 1 {
+			signal(d.stir)
+		}
 	}
 }
 

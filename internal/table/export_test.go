@@ -5,3 +5,11 @@ func (r *Rule) QuickTurn(key string, tick int64) bool { return r.quickTurn(r.key
 
 // TickNow reads the clock as a request does.
 func (c *Clock) TickNow() int64 { return c.tick.Load() }
+
+// Turned is how often the wheel has been turned, or could have been.
+func (t *Table) Turned() int64 {
+	t.wheel.mu.Lock()
+	defer t.wheel.mu.Unlock()
+
+	return t.wheel.at
+}

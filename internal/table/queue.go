@@ -57,7 +57,8 @@ func (t *Table) enqueue(e *Entry, urgent bool) {
 	}
 }
 
-// dispatch sends calls and turns the wheel until ctx ends.
+// dispatch sends calls and turns the wheel until ctx ends. The wheel stands still while nothing hangs on it: a process without
+// requests wakes up for its beat alone.
 func (t *Table) dispatch(ctx context.Context) {
 	wheel := time.NewTicker(slotWidth * time.Microsecond)
 	defer wheel.Stop()
@@ -77,7 +78,7 @@ func (t *Table) dispatch(ctx context.Context) {
 		}
 	}
 
-	armed := false
+	armed, turning := false, true
 
 	signal(t.queue.refill) // what is queued since a panic, if this is a new beginning
 
@@ -104,6 +105,16 @@ func (t *Table) dispatch(ctx context.Context) {
 			flush()
 		case <-wheel.C:
 			t.turnWheel()
+
+			if turning = !t.idle(); !turning {
+				wheel.Stop()
+			}
+		case <-t.wheel.stir:
+			if !turning {
+				turning = true
+
+				wheel.Reset(slotWidth * time.Microsecond)
+			}
 		case <-beat.C:
 			t.flushBeat()
 		}

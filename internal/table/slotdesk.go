@@ -26,6 +26,7 @@ type desk struct {
 	mu      sync.Mutex
 	queue   []*slotKey
 	agenda  agenda
+	stir    chan struct{} // the wheel's
 	urgent  chan struct{} // a request waits
 	refill  chan struct{} // nobody waits
 	flying  chan struct{}

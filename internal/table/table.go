@@ -154,6 +154,8 @@ func New(source Source, cfg Config) *Table {
 	t.desk.init()
 	t.fleet.all, t.fleet.rest = t.newRule(rule.FleetAllID), t.newRule(rule.FleetRestID)
 	t.wheel.at = t.clock.Now() / slotWidth
+	t.wheel.stir = make(chan struct{}, 1)
+	t.desk.stir = t.wheel.stir
 	t.waiters.New, t.lines.New, t.flights.New = newWaiter, newLine, newFlight
 
 	return t

@@ -16,9 +16,11 @@ const (
 // wheel visits every entry when something is due for it: the renewal of its
 // lease, debt to report, or leaving. Times beyond one turn are met with a visit on the way.
 type wheel struct {
-	mu    sync.Mutex
-	slots [wheelSlots][]spoke
-	at    int64 // the slot turned last
+	mu     sync.Mutex
+	slots  [wheelSlots][]spoke
+	spokes int           // in all slots
+	at     int64         // the slot turned last; it falls behind while there is nothing to turn for
+	stir   chan struct{} // there is something again; the desk has the same
 }
 
 // spoke is an appointment; it is void if the entry has another one by now.
@@ -41,6 +43,11 @@ func (w *wheel) put(e *Entry, at int64) {
 	slot = min(slot, w.at+wheelSlots-1)
 	e.visit = uint32(slot)
 	w.slots[slot%wheelSlots] = append(w.slots[slot%wheelSlots], spoke{e, slot})
+	w.spokes++
+
+	if w.spokes == 1 {
+		signal(w.stir)
+	}
 }
 
 // sooner makes e's appointment earlier if at is; 0 is never.
@@ -75,6 +82,8 @@ func (w *wheel) due(now int64) []*Entry {
 			}
 		}
 
+		w.spokes -= len(w.slots[i])
+
 		clear(w.slots[i]) // else it would keep entries that leave the table
 		w.slots[i] = w.slots[i][:0]
 		if cap(w.slots[i]) > 1<<12 {
@@ -93,6 +102,16 @@ func (w *wheel) due(now int64) []*Entry {
 
 		return late
 	})
+}
+
+// idle reports whether nothing is ever due, unless a request comes.
+func (t *Table) idle() bool {
+	t.wheel.mu.Lock()
+	defer t.wheel.mu.Unlock()
+
+	_, some := t.desk.due()
+
+	return t.wheel.spokes == 0 && !some
 }
 
 // Advance does what is due at now. Run calls it; with a virtual clock the caller does.
