@@ -42,17 +42,28 @@ func newScratch() any {
 // coordinator only for a key that it does not know well, at most the deadline
 // (20 ms), and for a slot as long as a concurrency rule's queue says. It never fails.
 func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
+	l.DecideInto(ctx, &req, &d)
+
+	return d
+}
+
+// DecideInto is Decide for those who have the memory for both: it writes the
+// decision over *d, and only reads *req. Nothing is copied on the way, which
+// takes a tenth of a decision's time.
+func (l *Limiter) DecideInto(ctx context.Context, req *Request, d *Decision) {
+	*d = Decision{}
+
 	if req.Cost < 0 {
-		return Decision{Reason: ReasonInvalid}
+		d.Reason = ReasonInvalid
+
+		return
 	}
 
 	var few [4]rule.Match
 
-	if g := l.glance(&req, few[:0], &d); !g.decided {
-		l.decide(ctx, &req, &g, &d)
+	if g := l.glance(req, few[:0], d); !g.decided {
+		l.decide(ctx, req, &g, d)
 	}
-
-	return d
 }
 
 // decide decides a request for which a glance was not enough.

@@ -58,6 +58,12 @@ func (s *Stepped) Decide(ctx context.Context, req Request) Decision {
 	return s.Limiter.Decide(ctx, req)
 }
 
+// DecideInto is Decide for those who have the memory for both.
+func (s *Stepped) DecideInto(ctx context.Context, req *Request, d *Decision) {
+	s.measure()
+	s.Limiter.DecideInto(ctx, req, d)
+}
+
 // measure looks at the load as often as a Limiter would have until now.
 func (s *Stepped) measure() {
 	const most = 36_000 // after an hour of one load nothing moves any more

@@ -45,7 +45,8 @@ type decider interface {
 // Middleware limits handlers. It is safe for concurrent use, and one Middleware may wrap any number of handlers.
 type Middleware struct {
 	limiter  decider
-	meter    meter // nil for one that does not measure
+	direct   *leaseway.Limiter // what limiter is, if it is one; see ask
+	meter    meter             // nil for one that does not measure
 	config   config
 	policies policies
 	bugs     mishap.Log
@@ -66,6 +67,7 @@ func newMiddleware(limiter decider, opts []Option) *Middleware {
 	for _, opt := range opts {
 		opt.apply(&m.config)
 	}
+	m.direct, _ = limiter.(*leaseway.Limiter)
 	m.meter, _ = limiter.(meter)
 	m.bugs.Logger = m.config.logger
 	return m
@@ -121,7 +123,7 @@ func (m *Middleware) decide(d *leaseway.Decision, h http.Header, r *http.Request
 	if m.config.attributes != nil {
 		req = m.attributed(req, r)
 	}
-	*d = m.limiter.Decide(r.Context(), req)
+	m.ask(r.Context(), &req, d)
 	if d.Allowed && m.config.maxDelay > 0 && d.Delay > m.config.maxDelay {
 		m.refuseDelay(r.Context(), d, req)
 	}
@@ -137,6 +139,15 @@ func (m *Middleware) decide(d *leaseway.Decision, h http.Header, r *http.Request
 		m.setFields(h, d, wait, headers)
 	}
 	return wait, wanted
+}
+
+// ask writes the limiter's decision over *d. To a method of an interface the compiler gives no pointers into a stack.
+func (m *Middleware) ask(ctx context.Context, req *leaseway.Request, d *leaseway.Decision) {
+	if m.direct == nil {
+		*d = m.limiter.Decide(ctx, *req)
+		return
+	}
+	m.direct.DecideInto(ctx, req, d)
 }
 
 // survived must be deferred itself, since only a deferred function can stop a panic.
