@@ -163,6 +163,25 @@ func BenchmarkDecideOne(b *testing.B) {
 	}
 }
 
+// BenchmarkDecideInMode has a rule in shadow mode beside the same one enforced, where requests fit and where they do not: the request
+// must not be able to tell by its time which of the two it meets.
+func BenchmarkDecideInMode(b *testing.B) {
+	for _, c := range []struct{ name, limit string }{{"fits", "1000000000, window: 1s"}, {"over", "1, window: 1h"}} {
+		for _, mode := range []string{"enforce", "shadow"} {
+			b.Run(c.name+"/"+mode, func(b *testing.B) {
+				l := embedded(b, "rules: [{id: r, keyBy: user, limit: "+c.limit+", mode: "+mode+"}]")
+				req := leaseway.Request{User: "user-1", Method: "GET", Path: "/v1/p3"}
+
+				b.ReportAllocs()
+
+				for b.Loop() {
+					l.Decide(b.Context(), req)
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkDecideWhileShedding is what the worker shedder costs a request that it lets through, and one that it refuses.
 func BenchmarkDecideWhileShedding(b *testing.B) {
 	for name, class := range map[string]rule.Class{"served": rule.ClassCritical, "refused": rule.ClassTest} {

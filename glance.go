@@ -45,18 +45,39 @@ func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance)
 		d.Allowed, g.decided = true, true
 	case 1:
 		m := &g.matches[0]
-		if r := g.rules[m.Index]; m.Rule.Mode == rule.Enforce && !m.Rule.Block && r.Plain() {
+
+		switch r := g.rules[m.Index]; {
+		case m.Rule.Block:
+		case m.Rule.Mode == rule.Enforce && r.Plain():
 			asked = r
 
 			l.at(stageQuick)
 
 			g.decided = d.quick(r, m.Rule, req)
+		case m.Rule.Mode == rule.Shadow && r.PlainShadow():
+			l.at(stageQuick)
+
+			g.decided = l.quickShadow(r, m.Rule, req, d)
 		}
 	}
 
 	d.Class = g.class.Lowered(req.LowerTo)
 
 	return g
+}
+
+// quickShadow is quick under a rule that only watches.
+func (l *Limiter) quickShadow(r *table.Rule, def *rule.Rule, req *Request, d *Decision) bool {
+	if !d.quick(r, def, req) {
+		return false
+	}
+
+	if d.watched(r.ID()) {
+		key, _ := def.AppendKey(nil, req)
+		l.shadowed.note(watcher{rule: r.ID()}, text(key))
+	}
+
+	return true
 }
 
 // quick decides req under a rule, of which def is in force, from memory, if that can be.

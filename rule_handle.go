@@ -11,8 +11,9 @@ import (
 
 // Rule is one rule of a Limiter, for programs that know which rule a request is
 // subject to: no matching, and for a key that is in use no I/O and no
-// allocation. It follows the rule through all its versions; while it is not in
-// force everything is allowed.
+// allocation. It follows the rule through all its versions; while it is off or
+// not in force everything is allowed, and while it is in shadow mode, too: then
+// Decision.ShadowDenied says what it would have refused.
 type Rule struct {
 	limiter *Limiter
 	rule    *table.Rule
@@ -121,20 +122,22 @@ func (r *Rule) takeSlow(key string, cost int64, out *table.Outcome, d *Decision)
 		return
 	case r.rule.BoundsInFlight():
 		*d = r.hold(key, cost)
+	default:
+		r.rule.Take(context.Background(), key, cost, out)
 
-		return
+		if out.Origin == table.FromNone {
+			d.Allowed = true // the rule is not in force any more
+
+			return
+		}
+
+		d.fill(r.rule.ID(), out)
+		d.charges.first = out.Charge
 	}
 
-	r.rule.Take(context.Background(), key, cost, out)
-
-	if out.Origin == table.FromNone {
-		d.Allowed = true // the rule is not in force any more
-
-		return
+	if r.rule.Watches(key) && d.watched(r.rule.ID()) {
+		r.limiter.shadowed.note(watcher{rule: r.rule.ID()}, key)
 	}
-
-	d.fill(r.rule.ID(), out)
-	d.charges.first = out.Charge
 }
 
 // peek fills in d, which is blank.
@@ -153,21 +156,23 @@ func (r *Rule) peek(key string, d *Decision) {
 
 	if r.rule.BoundsInFlight() {
 		*d = r.look(key)
+	} else {
+		var out table.Outcome
 
-		return
+		r.rule.Peek(context.Background(), key, &out)
+
+		if out.Origin == table.FromNone {
+			d.Allowed = true
+
+			return
+		}
+
+		d.fill(r.rule.ID(), &out)
 	}
 
-	var out table.Outcome
-
-	r.rule.Peek(context.Background(), key, &out)
-
-	if out.Origin == table.FromNone {
-		d.Allowed = true
-
-		return
+	if r.rule.Watches(key) {
+		d.watched(r.rule.ID())
 	}
-
-	d.fill(r.rule.ID(), &out)
 }
 
 // Wait takes cost tokens of key, waiting until they are to be had. The error is
@@ -217,8 +222,18 @@ func (r *Rule) recovered(p any, d *Decision, key string, cost int64) {
 		return
 	}
 
-	r.limiter.table.Mishaps().Note("deciding a request", p)
+	bugs := r.limiter.table.Mishaps()
+	bugs.Note("deciding a request", p)
 
 	*d = Decision{Allowed: true, Class: r.class}
+
+	silent := false // one that would say nothing about the request if it could
+
+	bugs.Guard("looking up a rule", func() { silent = r.rule.Watches(key) || !r.rule.Applies(key) })
+
+	if silent {
+		return
+	}
+
 	r.limiter.withoutStore(d, []table.Hit{{Rule: r.rule, Key: key, Cost: cost}}, cost == 0)
 }

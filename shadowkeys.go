@@ -67,6 +67,19 @@ func (s *shadowed) shed(by rule.Limiter, req *rule.Request) {
 	}
 }
 
+// watched turns d, as a rule in shadow mode decided it, into the answer of one that
+// refuses nothing, and reports whether it would have refused.
+func (d *Decision) watched(id string) bool {
+	would := !d.Allowed
+
+	*d = Decision{Allowed: true, charges: d.charges}
+	if would {
+		d.ShadowDenied = id
+	}
+
+	return would
+}
+
 // ShadowKeys returns whom rules and shedders in shadow mode would have refused,
 // of each the top ones, 100 at most, who would have been refused most often
 // first. Shedders come last. Rules that are not in force any more have none.

@@ -185,7 +185,7 @@ func (hs *holds) reset() {
 
 // hold is TakeN under a concurrency rule.
 func (r *Rule) hold(key string, cost int64) Decision {
-	h := table.SlotHit{Rule: r.rule, Key: key, Cost: cost, Class: r.standing()}
+	h := table.SlotHit{Rule: r.rule, Key: key, Cost: cost, Class: r.standing(), Watch: r.rule.Watches(key)}
 	h.Take(context.Background())
 
 	return r.held(&h)
@@ -193,7 +193,7 @@ func (r *Rule) hold(key string, cost int64) Decision {
 
 // look is Peek under a concurrency rule.
 func (r *Rule) look(key string) Decision {
-	h := table.SlotHit{Rule: r.rule, Key: key, Cost: 1, Class: r.standing()}
+	h := table.SlotHit{Rule: r.rule, Key: key, Cost: 1, Class: r.standing(), Watch: r.rule.Watches(key)}
 	h.Peek(context.Background())
 
 	return r.held(&h)

@@ -158,6 +158,24 @@ func TestKeysOfTheTwoRoutesAreTheSame(t *testing.T) {
 }
 
 // One rule is asked for a class as all are: tests spend budgets of their own, said by the class or by how the key begins.
+// Who asks one rule by its name is refused by it no more than real requests are: a shadow refuses nobody, one that is off says nothing.
+func TestOneRuleThatIsNotEnforcedAllows(t *testing.T) {
+	t.Parallel()
+
+	door := newDoorFor(t, `rules:
+  - {id: shadow, keyBy: user, limit: 1, window: 1h, mode: shadow}
+  - {id: off, keyBy: user, limit: 1, window: 1h, mode: off}
+`)
+
+	for _, id := range []string{"shadow", "off"} {
+		for range 3 {
+			if got := ask(t, door, "/v1/rules/"+id+"/check", `{"key": "ada"}`); got != (Answer{Allowed: true}) {
+				t.Errorf("%s: %+v", id, got)
+			}
+		}
+	}
+}
+
 func TestOneRuleKnowsTheClass(t *testing.T) {
 	door := newDoorFor(t, `
 classes: [{class: test, apikeyPrefix: sk_test_}]

@@ -21,7 +21,8 @@ type Rule struct {
 	before  atomic.Pointer[limits] // of those that its rollout has not reached; nil without a version before
 	keys    keys
 	plain   atomic.Bool                  // see Plain
-	noting  sync.Mutex                   // one note of plain at a time
+	shade   atomic.Bool                  // see PlainShadow
+	noting  sync.Mutex                   // one note of plain and shade at a time
 	version atomic.Uint64                // of now
 	terms   atomic.Pointer[ledger.Terms] // which most keys share
 	spare   atomic.Pointer[Entry]        // of all keys that found the table full, in an outage
@@ -58,13 +59,16 @@ func (r *Rule) versionOf(key string) *rule.Rule {
 func (r *Rule) Applies(key string) bool {
 	now := r.now.Load()
 	if now.Withheld == 0 {
-		return true
+		return now.Mode != rule.Off
 	}
 
 	def := now.For(rule.Compact(key))
 
 	return def != nil && def.Mode != rule.Off
 }
+
+// Watches reports whether the rule is in shadow mode for a key: it decides and counts, and must not be obeyed.
+func (r *Rule) Watches(key string) bool { return r.Of(key).Mode == rule.Shadow }
 
 // SetRules puts set in force, whole. An older version than the present one is refused.
 func (t *Table) SetRules(set *rule.Set) error {

@@ -60,12 +60,17 @@ func (r *Rule) note() {
 	defer r.noting.Unlock()
 
 	def := r.now.Load()
-	r.plain.Store(r.off.Load() == 0 && def.Withheld == 0 && def.Algorithm != rule.Concurrency)
+	plain := r.off.Load() == 0 && def.Withheld == 0 && def.Algorithm != rule.Concurrency
+	r.plain.Store(plain && def.Mode == rule.Enforce)
+	r.shade.Store(plain && def.Mode == rule.Shadow)
 }
 
-// Plain reports whether the rule is on, applies to every key, and counts tokens:
+// Plain reports whether the rule is on, is enforced for every key, and counts tokens:
 // then Quick may be asked at once. It costs one load where three would say it.
 func (r *Rule) Plain() bool { return r.plain.Load() }
+
+// PlainShadow is Plain of a rule that is in shadow mode for every key.
+func (r *Rule) PlainShadow() bool { return r.shade.Load() }
 
 // until returns when a switch is on again, µs since the Unix epoch; 0 for one that is on.
 func until(s rule.Switch) int64 {
