@@ -72,8 +72,12 @@ func (r *rollouts) look(ctx context.Context) {
 	for name, text := range state.Settings {
 		id, isPlan := strings.CutPrefix(name, admin.PlanPrefix)
 
+		if !isPlan { // a rule may have the name of a setting
+			continue
+		}
+
 		plan := &admin.Plan{}
-		if !isPlan || json.Unmarshal(text, plan) != nil || plan.State != admin.PlanRunning {
+		if json.Unmarshal(text, plan) != nil || plan.State != admin.PlanRunning {
 			delete(r.began, id)
 
 			continue

@@ -133,6 +133,27 @@ func TestARolloutThatRefusesTooMuchGoesBack(t *testing.T) {
 	}
 }
 
+// A rule may be called like a part of the document: what is counted for its plan goes on all the same.
+func TestARolloutOfARuleNamedLikeASetting(t *testing.T) {
+	r := roll(t, admin.Plan{Steps: []float64{1, 100}, Every: 3600, MaxRefused: 5})
+	save(t, r.store, "rules: [{id: headers, keyBy: user, limit: 10, window: 1m, rollout: 1, before: {limit: 20}}]")
+
+	plan := r.latest().Settings[admin.PlanSetting("r")]
+	_, err := r.store.Write(t.Context(), &rulestore.Change{Author: "ada", Action: "rules.patch", Settings: []rulestore.SettingChange{
+		{Name: admin.PlanSetting("headers"), Value: plan}, {Name: "headers", Value: []byte(`"ietf"`)},
+	}})
+	must(t, err)
+
+	for range 30 { // settings come in any order
+		r.asked, r.refused = r.asked+1000, r.refused+900
+		r.after(time.Second)
+	}
+
+	if got := r.latest().Set.Rule("headers").Rollout(); got != "0" {
+		t.Errorf("at %s %% though nine of ten are refused, want 0", got)
+	}
+}
+
 // Whoever sets the rollout past the plan, by whatever way, has the last word: the plan takes the rule from no key.
 func TestAPlanDoesNotGoOnFromAnotherRollout(t *testing.T) {
 	r := roll(t, admin.Plan{Steps: []float64{1, 10, 100}, Every: 60, MaxRefused: 5})
