@@ -128,6 +128,10 @@ func (a *application) rules() error {
 			a.out.Places = append(a.out.Places, AppliedChange{
 				Place: rulestore.RulePlace(row.Name), What: "deleted", Changes: changesBetween(before, nil),
 			})
+
+			if planOf(a.state, row.Name) != nil {
+				a.change.Settings = append(a.change.Settings, rulestore.SettingChange{Name: PlanSetting(row.Name)})
+			}
 		}
 	}
 

@@ -91,6 +91,10 @@ func (d *Door) importOverrides(ctx context.Context, api huma.API, in *importInpu
 		return nil, refuse(http.StatusUnsupportedMediaType, "send the header Content-Type: %s or %s", typeJSONLines, typeCSV)
 	}
 
+	if in.Rule != "" && !caller(ctx).mayRule(in.Rule) { // which the record would name
+		return nil, refuse(http.StatusForbidden, "this rule is not yours")
+	}
+
 	reader, err := d.overrideReader(ctx)
 	if err != nil {
 		return nil, err

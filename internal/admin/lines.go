@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -230,7 +231,12 @@ func (o *OverrideText) row(into []string) []string {
 		secret = "true"
 	}
 
-	return append(into[:0], o.Rule, o.Key, o.KeyHex, o.KeySHA, secret, o.Hint,
+	key, keyHex := o.Key, o.KeyHex
+	if strings.Contains(key, "\r") { // a reader of CSV takes \r\n for \n, and so for another key
+		key, keyHex = "", hex.EncodeToString([]byte(key))
+	}
+
+	return append(into[:0], o.Rule, key, keyHex, o.KeySHA, secret, o.Hint,
 		number(o.Limit), number(o.Burst), o.LeaseTTL, o.Expires, o.Note)
 }
 

@@ -449,3 +449,26 @@ func FuzzImportLines(f *testing.F) {
 		}
 	})
 }
+
+// What reads CSV has one line end for two; a key with them in it stays the one that it is.
+func TestAnExportAsCSVKeepsLineEndsOfKeys(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, "/admin/rules/r", `{"limit": 100, "windowSec": 60, "keyBy": "user"}`).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/rules/r/overrides", `{"key": "a\r\nb", "limit": 5}`).want(http.StatusOK)
+
+	text := r.send(http.MethodGet, "/admin/overrides/export?format=csv", "").want(http.StatusOK).body
+	r.send(http.MethodPost, "/admin/overrides/import", text, "Content-Type", typeCSV).want(http.StatusOK, `"count":1`)
+	r.send(http.MethodGet, "/admin/rules/r/overrides", "").want(http.StatusOK, `"key":"a\r\nb"`).lacks(`"key":"a\nb"`)
+}
+
+// The record of an import names the rule that its caller named, who may not name another's.
+func TestAnImportNamesNoRuleOfOthers(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, "/admin/rules/mine-1", `{"limit": 100, "windowSec": 60, "keyBy": "user"}`).want(http.StatusOK)
+	r.token = r.createToken(`{"name": "a", "role": "admin"}`)
+	r.token = r.createToken(`{"name": "b", "role": "operator", "rules": ["mine-"]}`)
+
+	line := `{"rule": "mine-1", "key": "k", "limit": 4}`
+	r.send(http.MethodPost, "/admin/overrides/import?rule=other-1", line, "Content-Type", typeJSONLines).want(http.StatusForbidden)
+	r.send(http.MethodPost, "/admin/overrides/import?rule=mine-1", line, "Content-Type", typeJSONLines).want(http.StatusOK)
+}

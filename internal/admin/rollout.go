@@ -25,17 +25,48 @@ func enforcing(before, after *rule.Rule, changes []Change) bool {
 		"description", "rollout", "before",
 		limitField, "window", "timeZone", "burst", "block", "mode", "lease", "slack", "onUnavailable", "fallback",
 	}
-	if after.Withheld > 0 && (before == nil || within(changes, held)) {
+	spared := spares(before, after)
+	if after.Withheld > 0 && spared && (before == nil || within(changes, held)) {
 		return false
 	}
 
 	// Only words, or a rollout that goes on to its end.
 	going := []string{"description", "rollout", "before"}
 	if before != nil && before.Mode == after.Mode {
-		return !within(changes, going)
+		return !spared || !within(changes, going)
 	}
 
 	return true
+}
+
+// spares says whether the keys that a rollout holds back are refused nothing, or have what the rule was: its version before, or
+// the one before that. Any other `+"`before`"+` would be as new to them as the rule itself, and reach them at once.
+func spares(before, after *rule.Rule) bool {
+	kept := after.Before
+	if kept == nil || kept.Mode != rule.Enforce {
+		return true
+	}
+
+	return before != nil && (alike(kept, before) || before.Before != nil && alike(kept, before.Before))
+}
+
+// alike says whether two versions of a rule do the same to the keys that have them.
+func alike(a, b *rule.Rule) bool {
+	var texts [2][]byte
+
+	for i, r := range [...]*rule.Rule{a, b} {
+		bare := *r
+		bare.Description, bare.Withheld, bare.Before = "", 0, nil
+
+		text, err := documentOf(&bare)
+		if err != nil {
+			return false
+		}
+
+		texts[i] = text
+	}
+
+	return bytes.Equal(texts[0], texts[1])
 }
 
 // within says whether nothing but these fields changes.
@@ -96,9 +127,9 @@ func keepingBefore(before, after *rule.Rule) (*rule.Rule, error) {
 }
 
 // endedPlan takes away the plan of a rule whose rollout is another after a write: or the plan would go on from a step of its own,
-// and take the rule from keys that have it.
+// and take the rule from keys that have it. A new rule has no part in the plan of one that is gone.
 func endedPlan(state *rulestore.State, before, after *rule.Rule) []rulestore.SettingChange {
-	if before == nil || before.Withheld == after.Withheld || planOf(state, after.ID) == nil {
+	if before != nil && before.Withheld == after.Withheld || planOf(state, after.ID) == nil {
 		return nil
 	}
 

@@ -221,6 +221,30 @@ func TestEnforcingChangesNeedARolloutWhereThatIsSet(t *testing.T) {
 	r.send(http.MethodDelete, searchPath, "").want(http.StatusOK)
 }
 
+// What the other keys are said to have kept is no way around it.
+func TestARolloutSparesTheOtherKeysWhereThatIsSet(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodPut, "/admin/rules/r", `{"limit": 100, "windowSec": 60, "keyBy": "user"}`).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/settings/requireRollout", "true").want(http.StatusOK)
+
+	const some = `{"limit": 50, "windowSec": 60, "keyBy": "user", "rollout": 10`
+	for _, row := range []struct {
+		path, body string
+		status     int
+	}{
+		{"/admin/rules/r", some + `, "before": {"limit": 1}}`, http.StatusConflict},
+		{"/admin/rules/new", some + `, "before": {"limit": 1}}`, http.StatusConflict},
+		{"/admin/rules/new", some + `, "mode": "shadow", "before": {"limit": 1, "mode": "enforce"}}`, http.StatusConflict},
+		{"/admin/rules/new", some + `, "before": {"limit": 1, "mode": "shadow"}}`, http.StatusOK},
+		{"/admin/rules/r", some + `, "before": {"limit": 100}}`, http.StatusOK},
+		{"/admin/rules/r", some + `, "before": {"limit": 99}}`, http.StatusConflict}, // nothing else differs
+		{"/admin/rules/r", some + `, "description": "d", "before": {"limit": 100}}`, http.StatusOK},
+		{"/admin/rules/r", `{"limit": 20, "windowSec": 60, "keyBy": "user", "rollout": 5, "before": {"limit": 50}}`, http.StatusOK},
+	} {
+		r.send(http.MethodPut, row.path, row.body).want(row.status)
+	}
+}
+
 // A new version for some keys leaves the others what they had.
 func TestARolloutKeepsWhatTheOtherKeysHad(t *testing.T) {
 	r := newRig(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -172,4 +173,46 @@ func TestADocumentOfATeamLeavesOthersAlone(t *testing.T) {
 	r.send(http.MethodPut, "/admin/document", `{"headers": "none", "rules": []}`).want(http.StatusForbidden, "headers")
 	r.send(http.MethodGet, "/admin/document", "").want(http.StatusOK, "x-2").lacks("y-1")
 	r.send(http.MethodGet, "/admin/rules", "").want(http.StatusOK, `"total":1`)
+}
+
+// A rule that is made anew has no part in the plan of one that a document took away: nobody asked for that to go on.
+func TestAPlanGoesWithItsRule(t *testing.T) {
+	r := newRig(t)
+	some := `{"limit": 50, "windowSec": 60, "rollout": 1}`
+	plan := `{"plan": {"steps": [1, 100], "everySec": 60}}`
+
+	for _, remove := range []func(){
+		func() { r.send(http.MethodPut, "/admin/document?prune=true", `{"rules": []}`).want(http.StatusOK) },
+		func() { r.send(http.MethodDelete, searchPath, "").want(http.StatusOK) },
+		func() { // past the API
+			if _, err := r.store.Write(t.Context(), &rulestore.Change{
+				Author: "hand", Action: "rules.delete", Rules: []rulestore.RuleChange{{ID: "search"}},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		r.send(http.MethodPut, searchPath, some).want(http.StatusOK)
+		r.send(http.MethodPatch, searchPath, plan).want(http.StatusOK)
+		r.send(http.MethodGet, searchPath, "").want(http.StatusOK, "everySec")
+		remove()
+		r.send(http.MethodPut, searchPath, some).want(http.StatusOK)
+		r.send(http.MethodGet, searchPath, "").want(http.StatusOK).lacks("everySec")
+	}
+}
+
+// Whoever has some rules sees the switches of these, and those that concern all.
+func TestSwitchesOfOthersAreNotShown(t *testing.T) {
+	r := newRig(t)
+
+	for _, id := range []string{"mine-1", "other-1"} {
+		r.send(http.MethodPut, "/admin/rules/"+id, `{"limit": 50, "windowSec": 60}`).want(http.StatusOK)
+		r.send(http.MethodPut, "/admin/switches/rule:"+id, `{"reason": "why `+id+`"}`).want(http.StatusOK)
+	}
+
+	r.send(http.MethodPut, "/admin/switches/limiter:worker", `{}`).want(http.StatusOK)
+	r.token = r.createToken(`{"name": "a", "role": "admin"}`)
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, "mine-1", "other-1")
+	r.token = r.createToken(`{"name": "b", "role": "viewer", "rules": ["mine-"]}`)
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, "why mine-1", "limiter:worker").lacks("other-1")
 }

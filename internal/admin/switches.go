@@ -77,7 +77,7 @@ func (d *Door) listSwitches(ctx context.Context, _ *struct{}) (*switchesOutput, 
 
 	out := &switchesOutput{CacheControl: noStore}
 	out.Body.Version, out.Body.Switches = state.Rules, []SwitchView{}
-	now, s := d.config.Now(), &state.Set.Switches
+	now, s, p := d.config.Now(), &state.Set.Switches, caller(ctx)
 
 	add := func(what string, one rule.Switch) {
 		if one.Off {
@@ -92,7 +92,9 @@ func (d *Door) listSwitches(ctx context.Context, _ *struct{}) (*switchesOutput, 
 	}
 
 	for _, id := range slices.Sorted(maps.Keys(s.Rules)) {
-		add("rule:"+id, s.Rules[id])
+		if p.mayRule(id) {
+			add("rule:"+id, s.Rules[id])
+		}
 	}
 
 	return out, nil
