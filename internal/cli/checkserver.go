@@ -102,9 +102,11 @@ func (s *checkServer) call(ctx context.Context, method, path string, body io.Rea
 	return readAnswer(resp)
 }
 
-// unasked is the error of a question that got no answer. What answers in binary is the port for gRPC.
+// unasked is the error of a question that got no answer. What answers in binary is the port for gRPC; it may do so before it is
+// asked, and net/http has other words for that.
 func unasked(address *url.URL, err error) error {
-	if strings.Contains(err.Error(), "malformed HTTP response") {
+	text := err.Error()
+	if strings.Contains(text, "malformed HTTP response") || strings.Contains(text, "readLoopPeekFailLocked") {
 		return fmt.Errorf("--server %s does not speak HTTP: name the port of the server's --listen (8080 unless said), "+
 			"not that of --grpc-listen", address)
 	}

@@ -111,12 +111,14 @@ func reportShadows(ctx context.Context, w io.Writer, server *checkServer, form s
 		return fmt.Errorf("the server's /metrics cannot be read (is a Leaseway server at that URL?): %w", err)
 	}
 
-	shadows := append(shadowRules(families["leaseway_decisions_total"]), shadowShedders(families["leaseway_shed_total"])...)
-
-	who, err := shadowKeys(ctx, server, form.top)
+	answer, err := shadowText(ctx, server, form.top)
 	if err != nil {
 		return err
 	}
+
+	who := answer.Keys
+	shadows := append(shadowRules(families["leaseway_decisions_total"]),
+		shadowShedders(families["leaseway_shed_total"], answer.Shedders)...)
 
 	if form.asJSON {
 		encoder := json.NewEncoder(w)
@@ -167,14 +169,21 @@ func shadowRules(family *dto.MetricFamily) []shadow {
 	return shadows
 }
 
-// shadowShedders are what shedders would have refused, by class, where that is anything.
-func shadowShedders(family *dto.MetricFamily) []shadow {
+// shadowShedders are what shedders would have refused, by class, where that is anything; of those that are in shadow mode and
+// would have refused nothing yet, just that.
+func shadowShedders(family *dto.MetricFamily, inShadow []string) []shadow {
 	var shadows []shadow
 
 	for _, metric := range family.GetMetric() {
 		labels := labelsOf(metric)
 		if n := int64(metric.GetCounter().GetValue()); labels["mode"] == rule.Shadow.String() && n > 0 {
 			shadows = append(shadows, shadow{Shedder: labels["shedder"], Class: labels["class"], Refused: n})
+		}
+	}
+
+	for _, name := range inShadow {
+		if !slices.ContainsFunc(shadows, func(s shadow) bool { return s.Shedder == name }) {
+			shadows = append(shadows, shadow{Shedder: name})
 		}
 	}
 
@@ -192,7 +201,7 @@ func labelsOf(metric *dto.Metric) map[string]string {
 
 func writeShadows(w io.Writer, shadows []shadow) error {
 	if len(shadows) == 0 {
-		_, err := fmt.Fprintln(w, "no rule is in shadow mode, and no shedder in shadow mode would have refused anything")
+		_, err := fmt.Fprintln(w, "no rule and no shedder is in shadow mode")
 
 		return err
 	}
@@ -202,7 +211,12 @@ func writeShadows(w io.Writer, shadows []shadow) error {
 
 	for _, s := range shadows {
 		if s.Allowed == nil {
-			fmt.Fprintf(table, "%s shedder, class %s\t%d\t-\t-\n", s.Shedder, s.Class, s.Refused)
+			what := s.Shedder + " shedder"
+			if s.Class != "" {
+				what += ", class " + s.Class
+			}
+
+			fmt.Fprintf(table, "%s\t%d\t-\t-\n", what, s.Refused)
 
 			continue
 		}

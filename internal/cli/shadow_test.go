@@ -25,12 +25,13 @@ leaseway_shed_total{class="write",mode="shadow",shedder="worker"} 0
 	}
 
 	var out strings.Builder
-	if err := writeShadows(&out, shadowShedders(families["leaseway_shed_total"])); err != nil {
+	if err := writeShadows(&out, shadowShedders(families["leaseway_shed_total"], []string{"worker", "fleet"})); err != nil {
 		t.Fatal(err)
 	}
 
 	const want = "IN SHADOW MODE              WOULD HAVE REFUSED  OF  SHARE\n" +
-		"worker shedder, class read  3                   -   -\n"
+		"worker shedder, class read  3                   -   -\n" +
+		"fleet shedder               0                   -   -\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}

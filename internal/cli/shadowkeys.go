@@ -20,19 +20,18 @@ type shadowReport struct {
 	Keys    []server.ShadowKeyText `json:"keys"`
 }
 
-// shadowKeys asks a server whom rules and shedders in shadow mode would have refused, of each the top ones.
-func shadowKeys(ctx context.Context, from *checkServer, top int) ([]server.ShadowKeyText, error) {
+// shadowText asks a server which shedders are in shadow mode, and whom those and rules would have refused, of each the top ones.
+func shadowText(ctx context.Context, from *checkServer, top int) (answer server.ShadowText, err error) {
 	text, err := from.get(ctx, "/shadow?top="+strconv.Itoa(top))
 	if err != nil {
-		return nil, err
+		return answer, err
 	}
 
-	var answer server.ShadowText
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return nil, fmt.Errorf("the server's /shadow cannot be read (is a Leaseway server at that URL?): %w", err)
+		return answer, fmt.Errorf("the server's /shadow cannot be read (is a Leaseway server at that URL?): %w", err)
 	}
 
-	return answer.Keys, nil
+	return answer, nil
 }
 
 func writeShadowKeys(w io.Writer, keys []server.ShadowKeyText) error {

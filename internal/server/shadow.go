@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // How many keys of each rule /shadow names.
@@ -14,9 +15,11 @@ const (
 	mostTop  = 100
 )
 
-// ShadowText is the answer of /shadow: whom rules and shedders in shadow mode would have refused, since the start of this server.
+// ShadowText is the answer of /shadow: the shedders that are in shadow mode, and whom they and the rules in shadow mode would have
+// refused, since the start of this server.
 type ShadowText struct {
-	Keys []ShadowKeyText `json:"keys"`
+	Shedders []string        `json:"shedders"`
+	Keys     []ShadowKeyText `json:"keys"`
 }
 
 // ShadowKeyText is one of them.
@@ -26,6 +29,24 @@ type ShadowKeyText struct {
 	Key     string `json:"key"`            // an API key, or the key of a rule that says secret, as a hint
 	Refused int64  `json:"refused"`        // never too low
 	Over    int64  `json:"over,omitempty"` // by how much refused may be too high
+}
+
+// inShadow names the shedders of set that are in shadow mode; never nil.
+func inShadow(set *rule.Set) []string {
+	names := []string{}
+	if set == nil {
+		return names
+	}
+
+	if w := set.Shedders.Worker; w != nil && w.Mode == rule.Shadow {
+		names = append(names, rule.LimiterWorker.String())
+	}
+
+	if f := set.Shedders.Fleet; f != nil && f.Mode == rule.Shadow {
+		names = append(names, rule.LimiterFleet.String())
+	}
+
+	return names
 }
 
 // serveShadow answers "GET /shadow?top=N", with N of 0 to 100 for each rule, 10 unless said.
@@ -44,7 +65,7 @@ func serveShadow(limiter *leaseway.Limiter) http.HandlerFunc {
 			top = n
 		}
 
-		answer := ShadowText{Keys: []ShadowKeyText{}}
+		answer := ShadowText{Shedders: inShadow(limiter.Rules()), Keys: []ShadowKeyText{}}
 
 		for _, k := range limiter.ShadowKeys(top) {
 			text := ShadowKeyText{Rule: k.Rule, Key: k.Key, Refused: k.Refused, Over: k.Over}
