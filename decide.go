@@ -131,6 +131,12 @@ func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decisi
 func (l *Limiter) match(s *scratch, g *glance) {
 	l.at(stageKeys)
 
+	if s.req.Limit.Valid() {
+		s.bring(l.table.Own())
+
+		return
+	}
+
 	rules := g.rules
 	s.matches = append(s.matches[:0], g.matches...)
 

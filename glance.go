@@ -34,6 +34,11 @@ func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance)
 	l.at(stageMatch)
 
 	g.class = l.table.Set().ClassOf(req)
+
+	if req.Limit.Valid() {
+		return g // which no rule matches
+	}
+
 	g.matches, g.rules = l.table.Match(req, buf)
 
 	if l.shedder.level.Load() != 0 || req.Finishes && l.table.Fleet().On() || req.Peek || g.class == rule.ClassTest {

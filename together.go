@@ -108,7 +108,10 @@ func (p *party) join(ctx context.Context, i int) {
 
 	var g glance
 
-	g.matches, g.rules = l.table.Match(req, nil)
+	if !req.Limit.Valid() {
+		g.matches, g.rules = l.table.Match(req, nil)
+	}
+
 	l.match(s, &g)
 
 	if s.refused.rule != nil {

@@ -28,11 +28,17 @@ type Override struct {
 
 // Quota is what key, as Compact gives it, may spend: the rule's own quota, or the override's. It does not allocate.
 func (r *Rule) Quota(key []byte) Quota {
+	if r.bringing {
+		return r.broughtQuota(key)
+	}
 	if q, ok := r.quotas[string(key)]; ok {
 		return q
 	}
 	return r.own
 }
+
+// HasQuotas reports whether some keys of the rule have quotas that are not its own.
+func (r *Rule) HasQuotas() bool { return len(r.Overrides) > 0 || r.bringing }
 
 // plainQuota is the quota of a key without an override.
 func (r *Rule) plainQuota() Quota {

@@ -29,6 +29,9 @@ type Request struct {
 	LowerTo Class
 	// Cost is in tokens: 0 means the rule's own cost; a negative one is for the door to refuse.
 	Cost int64
+	// Limit is one that the request brings along. If it is Valid it decides instead of the rules: the budget is that of Domain
+	// and Entries under this limit.
+	Limit *RequestLimit
 	// Peek only looks: it charges nothing.
 	Peek bool
 	// Finishes says that Limiter.Done is called when the request is over, whatever the rules are: the fleet shedder counts, and

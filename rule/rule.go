@@ -59,8 +59,9 @@ type Rule struct {
 	// Overrides are negotiated limits by key text as written; Quota looks them up by key.
 	Overrides map[string]Override
 
-	quotas map[string]Quota // by canonical key; nil without overrides
-	own    Quota
+	quotas   map[string]Quota // by canonical key; nil without overrides
+	own      Quota
+	bringing bool // keys bring their quotas along: it is RequestLimits
 }
 
 // usualTTL is the TTL of a rule that does not say one.

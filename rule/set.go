@@ -34,6 +34,7 @@ type Set struct {
 	index      *index
 	classifier *classifier // nil without Classes
 	ignoresIP  bool
+	domains    map[string]bool // that rules name
 }
 
 // compile makes a set of checked rules ready to match.
@@ -41,6 +42,10 @@ func (s *Set) compile() *Set {
 	s.index = newIndex(s.Rules)
 	s.classifier = newClassifier(s.Classes)
 	s.nameRules()
+	s.domains = make(map[string]bool)
+	for _, r := range s.Rules {
+		s.domains[r.Scope.Domain] = true
+	}
 	s.ignoresIP = s.Shedders.Worker == nil && !slices.ContainsFunc(s.Rules, func(r *Rule) bool { return r.readsIP() })
 	return s
 }
@@ -48,6 +53,9 @@ func (s *Set) compile() *Set {
 // ReadsIP says whether anything about a request depends on Request.IP: a rule's key, or whom the worker shedder refuses. Doors
 // need not find out the address of a caller otherwise.
 func (s *Set) ReadsIP() bool { return !s.ignoresIP }
+
+// HasDomain says whether a rule names a domain in its scope; no rule names the empty one.
+func (s *Set) HasDomain(domain string) bool { return domain != "" && s.domains[domain] }
 
 // readsIP says whether an address is part of the rule's keys.
 func (r *Rule) readsIP() bool {

@@ -151,6 +151,8 @@ func TestAsksOutOfBoundsAreInvalidAloneAndTheOthersAnswered(t *testing.T) {
 		"impossible lease":   {with(func(a *ledger.KeyAsk) { a.Ask.Lease = 1 << 53 }), ledger.KeyInvalid},
 		"an age ago":         {with(func(a *ledger.KeyAsk) { a.Ask.Lag = 1<<63 - 1 }), ledger.KeyOK},
 		"in an age":          {with(func(a *ledger.KeyAsk) { a.Ask.Lag = -1 << 63 }), ledger.KeyOK},
+		"a brought limit":    {take(rule.RequestLimitID, "5/60000000:x", 1), ledger.KeyOK},
+		"no brought limit":   {take(rule.RequestLimitID, "x", 1), ledger.KeyInvalid},
 		"another's identity": {with(func(a *ledger.KeyAsk) { a.Ask.Holder, a.Ask.Seq = 99, 99 }), ledger.KeyOK},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -55,6 +55,9 @@ func newEdition(set *rule.Set, least time.Duration) (*edition, error) {
 		e.rules[r.ID] = t
 	}
 
+	brought := rule.RequestLimits()
+	e.rules[brought.ID] = &ruleTerms{rule: brought, least: least, overrides: xsync.NewMap[rule.Quota, ledger.Terms]()}
+
 	return e, nil
 }
 
@@ -167,14 +170,15 @@ func (t *ruleTerms) negotiated(found *remembered) (ledger.Terms, bool) {
 
 // plain returns the terms that the document says.
 func (t *ruleTerms) plain(key string) (ledger.Terms, ledger.KeyCode) {
-	if len(t.rule.Overrides) > 0 && t.overrides != nil {
+	if t.rule.HasQuotas() && t.overrides != nil {
 		if quota := t.rule.Quota([]byte(key)); quota.Overridden {
 			return t.override(quota)
 		}
 	}
 
 	if t.own.Bucket.Burst == 0 {
-		return ledger.Terms{}, ledger.KeyInvalid // blocked: holders refuse by themselves, there is no ledger
+		// Blocked: holders refuse by themselves, there is no ledger. Or a key that should bring its limit, and does not.
+		return ledger.Terms{}, ledger.KeyInvalid
 	}
 
 	return t.own, ledger.KeyOK

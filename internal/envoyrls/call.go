@@ -56,6 +56,10 @@ func (c *call) answer(ctx context.Context) (*call, error) {
 		return nil, status.Error(codes.InvalidArgument, c.fault.Error())
 	}
 
+	if !c.door.limiter.Rules().HasDomain(c.request.domain) {
+		c.request.forgetLimits() // nobody is limited in a domain that no rule names
+	}
+
 	refused := c.decide(ctx)
 
 	if err := ctx.Err(); err != nil {

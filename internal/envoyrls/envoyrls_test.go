@@ -106,6 +106,11 @@ func compare(t *testing.T, own *request, known *rlsv3.RateLimitRequest) {
 			t.Fatalf("descriptor %d: got %+v, want %v", i, d, want)
 		}
 
+		if o := want.GetLimit(); d.limit.set != (o != nil) || o != nil && (d.limit.requests != int64(o.GetRequestsPerUnit()) ||
+			int32(d.limit.unit) != int32(o.GetUnit()) || d.limit.multiplier != int64(o.GetUnitMultiplier().GetValue())) {
+			t.Fatalf("descriptor %d: got the limit %+v, want %v", i, d.limit, o)
+		}
+
 		for j, entry := range want.GetEntries() {
 			if req.Entries[j] != (rule.Entry{Key: entry.GetKey(), Value: entry.GetValue()}) {
 				t.Fatalf("entry %d of %d: got %v, want %v", j, i, req.Entries[j], entry)

@@ -2,7 +2,9 @@ package envoyrls
 
 import (
 	"fmt"
+	"slices"
 
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/leaseway/leaseway"
@@ -43,8 +45,9 @@ type descriptor struct {
 type override struct {
 	set        bool
 	requests   int64
-	unit       int64
-	multiplier int64
+	unit       rlsv3.RateLimitResponse_RateLimit_Unit
+	multiplier int64             // of the unit; 0 is 1
+	limit      rule.RequestLimit // what that makes; not valid where it makes none
 }
 
 // clear forgets what the request refers to, and keeps its memory.
@@ -53,10 +56,26 @@ func (r *request) clear() {
 	*r = request{descriptors: r.descriptors[:0], entries: r.entries[:0]}
 }
 
+// forgetLimits has the rules alone decide.
+func (r *request) forgetLimits() {
+	for i := range r.descriptors {
+		r.descriptors[i].limit.limit = rule.RequestLimit{}
+	}
+}
+
+// ignoresLimit says whether a descriptor brings a limit that changes nothing.
+func (r *request) ignoresLimit() bool {
+	return slices.ContainsFunc(r.descriptors, func(d descriptor) bool { return d.limit.set && !d.limit.limit.Valid() })
+}
+
 // of is the i-th descriptor as a request for the limiter.
 func (r *request) of(i int) leaseway.Request {
 	d := &r.descriptors[i]
 	req := leaseway.Request{Domain: r.domain, Entries: r.entries[d.from:d.to:d.to], Cost: min(r.hits, rule.MaxCost)}
+
+	if d.limit.limit.Valid() {
+		req.Limit = &d.limit.limit
+	}
 
 	switch {
 	case d.negative:
@@ -154,13 +173,14 @@ func (r *request) readEntry(message string) bool {
 	return ok
 }
 
+// read reads a limit. One of an unknown unit, or of a window that is too long, is as none: the rules decide.
 func (o *override) read(message string) bool {
-	return eachField(message, func(f field) bool {
+	ok := eachField(message, func(f field) bool {
 		switch {
 		case f.is(1, protowire.VarintType):
 			o.requests = int64(uint32(f.number)) // a uint32: protobuf drops the rest, too
 		case f.is(2, protowire.VarintType):
-			o.unit = int64(int32(f.number))
+			o.unit = rlsv3.RateLimitResponse_RateLimit_Unit(int32(f.number))
 		case f.is(3, protowire.BytesType):
 			return eachField(f.text, func(f field) bool {
 				if f.is(1, protowire.VarintType) {
@@ -173,4 +193,8 @@ func (o *override) read(message string) bool {
 
 		return true
 	})
+
+	o.limit = rule.RequestLimit{Requests: o.requests, Window: windowOf(o.unit, o.multiplier)}
+
+	return ok
 }

@@ -52,6 +52,8 @@ func (c *call) write(refused bool) {
 		}
 
 		b = c.appendMetadata(b, shown)
+	} else if c.request.ignoresLimit() {
+		b = c.appendMetadata(b, &leaseway.Decision{})
 	}
 
 	c.wire = b
@@ -121,6 +123,10 @@ func (c *call) appendMetadata(b []byte, shown *leaseway.Decision) []byte {
 
 			break
 		}
+	}
+
+	if c.request.ignoresLimit() {
+		b = appendPair(b, "limit", "ignored")
 	}
 
 	return end(b, at)

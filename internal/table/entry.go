@@ -200,7 +200,15 @@ func (e *Entry) saw(now int64, a *ledger.Answer) {
 		// An override, or rules newer than those that were pushed.
 		next := *l
 		next.burst, next.bucket, next.ttl = a.Terms.Bucket.Burst, a.Terms.Bucket, a.Terms.TTL
-		next.quota = max(1, int64(float64(next.window.Microseconds())*float64(next.bucket.Q)/float64(next.bucket.P)))
+
+		switch {
+		case next.bucket == l.bucket:
+		case next.drains:
+			next.quota = max(1, int64(float64(next.window.Microseconds())*float64(next.bucket.Q)/float64(next.bucket.P)))
+		default:
+			next.quota = next.burst // of a window, whose bucket may be rounded
+		}
+
 		e.limits.Store(&next)
 	}
 

@@ -367,6 +367,8 @@ func (t *Table) allRules() []*Rule {
 		r.each(func(r *Rule) { rules = append(rules, r) })
 	}
 
+	t.own.each(func(r *Rule) { rules = append(rules, r) })
+
 	return rules
 }
 

@@ -99,6 +99,7 @@ func (t *Table) SetRules(set *rule.Set) error {
 		next.rules[i], present[def.ID] = r, true
 	}
 
+	t.own.each(func(r *Rule) { r.switchOff(until(next.switches.OfRule(rule.RequestLimits()))) })
 	t.running.Store(next)
 	t.fleet.follow(t, set)
 	t.off.Store(until(next.switches.All))

@@ -104,6 +104,15 @@ func (t *Table) Stats() Stats {
 		})
 	}
 
+	t.own.each(func(r *Rule) {
+		s.Leases += r.fold(now)
+
+		if seen, some := r.statsIn(rule.Enforce); some || r.counts.off.Load() > 0 {
+			seen.Asks, seen.Off, seen.Passed = r.counts.asks.Load(), r.SwitchedOff(), r.counts.off.Load()
+			s.Rules = append(s.Rules, seen)
+		}
+	})
+
 	return s
 }
 

@@ -92,6 +92,7 @@ type Table struct {
 	queue  queue
 	desk   desk
 	fleet  Fleet
+	own    *Rule    // counts the limits that requests bring along
 	steps  *Stepped // what drives this table by hand; nil for most
 	wheel  wheel
 	counts counts
@@ -153,6 +154,8 @@ func New(source Source, cfg Config) *Table {
 	t.queue.init()
 	t.desk.init()
 	t.fleet.all, t.fleet.rest = t.newRule(rule.FleetAllID), t.newRule(rule.FleetRestID)
+	t.own = t.newRule(rule.RequestLimitID)
+	t.own.follow(rule.RequestLimits())
 	t.wheel.at = t.clock.Now() / slotWidth
 	t.wheel.stir = make(chan struct{}, 1)
 	t.desk.stir = t.wheel.stir
@@ -218,6 +221,9 @@ func (t *Table) setLive(live int64) {
 
 // Fleet returns the fleet shedder, be there one or not.
 func (t *Table) Fleet() *Fleet { return &t.fleet }
+
+// Own returns the rule that counts the limits which requests bring along: rule.RequestLimits.
+func (t *Table) Own() *Rule { return t.own }
 
 // Live returns how many holders live in the fleet, as last heard.
 func (t *Table) Live() int64 { return t.live.Load() }
