@@ -140,7 +140,8 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 func (s *State) Outstanding() int64 {
 	var o int64
 	for i := range s.Leases {
-		o += s.Leases[i].left()
+		l := &s.Leases[i]
+		o += l.Granted - l.Spent
 	}
 
 	return o
@@ -177,10 +178,11 @@ func (s *State) observe(now int64) {
 // forfeit drops the leases whose time is over, oldest first, each as if it were
 // the only one. A whole fleet's can end at once: that must not cost its square.
 func (s *State) forfeit() {
-	over := func(l Lease) bool { return l.Exp <= s.Now }
-	if !slices.ContainsFunc(s.Leases, over) {
+	if !s.ends() {
 		return
 	}
+
+	over := func(l Lease) bool { return l.Exp <= s.Now }
 
 	var few [8]Lease
 
@@ -204,6 +206,18 @@ func (s *State) forfeit() {
 	s.Leases = slices.DeleteFunc(s.Leases, over)
 }
 
+// ends reports whether the time of any lease is over. It, like whatever looks at
+// all leases for each ask, copies none: a fleet can have ten thousand.
+func (s *State) ends() bool {
+	for i := range s.Leases {
+		if s.Leases[i].Exp <= s.Now {
+			return true
+		}
+	}
+
+	return false
+}
+
 // drop takes lease i as spent at the instant at, which is the worst that its holder may have done.
 func (s *State) drop(i int, at int64) {
 	s.lift(at, s.Outstanding())
@@ -211,7 +225,13 @@ func (s *State) drop(i int, at int64) {
 }
 
 func (s *State) find(holder uint64) int {
-	return slices.IndexFunc(s.Leases, func(l Lease) bool { return l.Holder == holder })
+	for i := range s.Leases {
+		if s.Leases[i].Holder == holder {
+			return i
+		}
+	}
+
+	return -1
 }
 
 func (s *State) open(ask Ask) int {
