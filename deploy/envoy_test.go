@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ratelimit/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
-	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -34,28 +35,7 @@ func TestEnvoyConfigurationsAreEnvoys(t *testing.T) {
 	}
 
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		var tree any
-		if err := yaml.Unmarshal(text, &tree); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-
-		asJSON, err := json.Marshal(tree)
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		var bootstrap bootstrapv3.Bootstrap
-		if err := protojson.Unmarshal(asJSON, &bootstrap); err != nil {
-			t.Errorf("%s: %v", file, err)
-
-			continue
-		}
-
+		bootstrap := bootstrapOf(t, file)
 		if err := bootstrap.ValidateAll(); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
@@ -64,8 +44,66 @@ func TestEnvoyConfigurationsAreEnvoys(t *testing.T) {
 			t.Errorf("%s: only %d messages of extensions were looked at", file, n)
 		}
 
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+
 		checkRules(t, file, string(text))
 	}
+}
+
+// The sample gives refusals for the system's state the status that the metadata of answers say.
+func TestEnvoyGivesRefusalsTheirStatus(t *testing.T) {
+	t.Parallel()
+
+	var manager hcmv3.HttpConnectionManager
+
+	packed := bootstrapOf(t, "envoy/ratelimit.yaml").GetStaticResources().GetListeners()[0].GetFilterChains()[0].GetFilters()[0].GetTypedConfig()
+	if err := packed.UnmarshalTo(&manager); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, mapper := range manager.GetLocalReplyConfig().GetMappers() {
+		filter := mapper.GetFilter().GetMetadataFilter()
+		matcher := filter.GetMatcher()
+
+		if matcher.GetFilter() == "envoy.filters.http.ratelimit" && len(matcher.GetPath()) == 1 && matcher.GetPath()[0].GetKey() == "status" &&
+			matcher.GetValue().GetStringMatch().GetExact() == "503" && mapper.GetStatusCode().GetValue() == http.StatusServiceUnavailable &&
+			filter.GetMatchIfKeyNotFound() != nil && !filter.GetMatchIfKeyNotFound().GetValue() {
+			return
+		}
+	}
+
+	t.Errorf("no mapper of %v does", manager.GetLocalReplyConfig())
+}
+
+// bootstrapOf reads a configuration.
+func bootstrapOf(t *testing.T, file string) *bootstrapv3.Bootstrap {
+	t.Helper()
+
+	var tree any
+
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = yaml.Unmarshal(text, &tree)
+	}
+
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+
+	asJSON, err := json.Marshal(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	bootstrap := &bootstrapv3.Bootstrap{}
+	if err := protojson.Unmarshal(asJSON, bootstrap); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+
+	return bootstrap
 }
 
 // validate checks the messages inside of others, which are packed, and counts them.

@@ -223,6 +223,15 @@ func TestAStoreThatHangs(t *testing.T) {
 		if refused := c.want != rlsv3.RateLimitResponse_OK; refused && !bytes.Contains(response.GetRawBody(), []byte(`"unavailable"`)) {
 			t.Errorf("%v: the body does not say why: %s", c.descriptors, response.GetRawBody())
 		}
+
+		told, want := response.GetDynamicMetadata().GetFields()["status"].GetStringValue(), ""
+		if c.want != rlsv3.RateLimitResponse_OK {
+			want = "503"
+		}
+
+		if told != want {
+			t.Errorf("%v: the metadata say the status %q, want %q", c.descriptors, told, want)
+		}
 	}
 }
 

@@ -2,12 +2,14 @@ package envoyrls
 
 import (
 	"math"
+	"net/http"
 	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/leasewayhttp"
 )
 
 // The numbers of the fields that a response has, by message.
@@ -111,11 +113,16 @@ func appendLimit(b []byte, d *leaseway.Decision) []byte {
 	return end(b, at)
 }
 
-// appendMetadata appends what Envoy puts into its access log: which rule, why, and what a rule in shadow would have done.
+// appendMetadata appends what Envoy puts into its access log: which rule, why, and what a rule in shadow would have done; and
+// the status that a refusal should have where that is not the one which Envoy gives it, for the configuration to give it that.
 func (c *call) appendMetadata(b []byte, shown *leaseway.Decision) []byte {
 	b, at := begin(b, responseMetadata)
 	b = appendPair(b, "rule", shown.Rule)
 	b = appendPair(b, "reason", shown.Reason.String())
+
+	if shown.Reason != leaseway.ReasonNone && leasewayhttp.StatusCode(*shown) == http.StatusServiceUnavailable {
+		b = appendPair(b, "status", "503")
+	}
 
 	for i := range c.decisions {
 		if shadow := c.decisions[i].ShadowDenied; shadow != "" {
