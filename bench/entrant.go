@@ -61,6 +61,6 @@ func exhausted() quota { return quota{limit: 1, window: time.Hour} }
 func contests(fleet time.Duration) []contest {
 	return []contest{
 		hot(), manyKeys(), refusals(), middleware(), matching(), memory(), crowd(), grants(), grantsOverRedis(), storeCalls(), rls(),
-		fleets(fleet), proxies(),
+		fleets(fleet), proxies(), checks(),
 	}
 }

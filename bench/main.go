@@ -41,6 +41,10 @@ func run(args []string, stdout, progress io.Writer) error {
 		return beEcho(os.Stdin, stdout)
 	}
 
+	if len(args) > 1 && args[0] == roleFlag {
+		return be(args[1:], os.Stdin, stdout)
+	}
+
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 5, "how often each entrant is measured; the tables quote the median")
 	tables := flags.String("tables", "",

@@ -239,11 +239,9 @@ func startServe() (rlsServer, error) {
 	}
 
 	program, rules := filepath.Join(dir, "leaseway"), filepath.Join(dir, "rules.yaml")
-	build := exec.Command("go", "build", "-o", program, "./cmd/leaseway") //nolint:noctx,gosec // of this repository
-	build.Dir = ".."
 
-	if out, err := build.CombinedOutput(); err != nil {
-		return rlsServer{}, fmt.Errorf("go build: %w\n%s", err, out)
+	if err := build(program); err != nil {
+		return rlsServer{}, err
 	}
 
 	if err := os.WriteFile(rules, []byte(rlsRules), 0o600); err != nil {

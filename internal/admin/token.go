@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -82,10 +81,6 @@ func (d *Door) tokensNow(ctx context.Context) (*tokenBook, error) {
 	state, err := d.view.state(ctx)
 	if err != nil {
 		return nil, err
-	}
-
-	if state.Settings == nil { // a start without the store, and with rules alone
-		return nil, refuse(http.StatusServiceUnavailable, "it could not be read since the start")
 	}
 
 	if book := d.tokens.Load(); book != nil && book.state == state {
@@ -186,10 +181,6 @@ func (d *Door) Allows(token string) bool {
 	state := d.view.newest()
 	if state == nil {
 		return d.config.Callers == nil || d.config.Callers.Allows(token)
-	}
-
-	if state.Settings == nil { // or else those whom a token keeps out would come in
-		return d.config.Callers != nil && d.config.Callers.Allows(token)
 	}
 
 	book := d.callers.Load()

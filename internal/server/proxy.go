@@ -26,6 +26,9 @@ func RunProxy(ctx context.Context, config Config, stdout, logs io.Writer) error 
 
 	s := &proxyServer{config: config, log: newLogger(config, logs)}
 
+	room := newRoom()
+	defer room.hold()
+
 	err := s.open(ctx, stdout)
 	if err == nil {
 		err = s.serve(ctx)

@@ -52,6 +52,9 @@ func Run(ctx context.Context, config Config, logs io.Writer) error {
 
 	s := &server{config: config, log: newLogger(config, logs)}
 
+	room := newRoom()
+	defer room.hold()
+
 	err := s.open(ctx)
 	if err == nil {
 		err = s.serve(ctx)
