@@ -16,7 +16,7 @@ import (
 
 // attributes are the keys of a step that say what a request looks like.
 func attributes() []string {
-	return []string{"user", "ip", "apikey", "method", "path", "host", "headers", "descriptors", "class", "cost"}
+	return []string{"user", "ip", "apikey", "method", "path", "host", "headers", "descriptors", "domain", "entries", "class", "cost"}
 }
 
 // sending are the other keys of a step that sends.
@@ -172,9 +172,7 @@ func (s *Step) request(e entries) {
 		req.Headers = v.headers()
 	}
 
-	if v, ok := e["descriptors"]; ok {
-		req.Descriptors = v.descriptors()
-	}
+	s.describe(e)
 
 	if v, ok := e["class"]; ok {
 		text, _ := v.text()
@@ -232,20 +230,6 @@ func (v value) headers() map[string][]string {
 	}
 
 	return headers
-}
-
-func (v value) descriptors() map[string]string {
-	e, ok := v.entries()
-	if !ok {
-		return nil
-	}
-
-	descriptors := make(map[string]string, len(e))
-	for name, entry := range e {
-		descriptors[name], _ = entry.text()
-	}
-
-	return descriptors
 }
 
 // expect reads letters, or a map of counts and of what the last answer says.

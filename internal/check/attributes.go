@@ -49,7 +49,7 @@ func (a *Attributes) Request() (leaseway.Request, error) {
 	req := leaseway.Request{
 		User: a.User, APIKey: a.APIKey,
 		Method: a.Method, Host: a.Host, Path: a.Path,
-		Descriptors: a.Descriptors,
+		Descriptors: a.Descriptors, Domain: a.Domain,
 	}
 
 	if err := a.bounded(); err != nil {
@@ -82,6 +82,10 @@ func (a *Attributes) Request() (leaseway.Request, error) {
 		req.Headers = make(map[string][]string, len(a.Headers))
 	}
 
+	for _, e := range a.Entries {
+		req.Entries = append(req.Entries, rule.Entry(e))
+	}
+
 	for name, values := range a.Headers {
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		if _, twice := req.Headers[canonical]; twice {
@@ -112,6 +116,7 @@ func (a *Attributes) bounded() error {
 		{"method", a.Method},
 		{"path", a.Path},
 		{"host", a.Host},
+		{"domain", a.Domain},
 	}
 	for _, text := range texts {
 		if len(text.value) > MaxText {
@@ -119,13 +124,22 @@ func (a *Attributes) bounded() error {
 		}
 	}
 
-	if n := max(len(a.Headers), len(a.Descriptors)); n > MaxEntries {
-		field := "attributes.headers"
-		if len(a.Descriptors) == n {
-			field = "attributes.descriptors"
+	lists := [...]struct {
+		field string
+		size  int
+	}{
+		{"headers", len(a.Headers)}, {"descriptors", len(a.Descriptors)}, {"entries", len(a.Entries)},
+	}
+	for _, list := range lists {
+		if list.size > MaxEntries {
+			return unfit("attributes."+list.field, fmt.Sprintf("has %d entries, and may have %d", list.size, MaxEntries))
 		}
+	}
 
-		return unfit(field, fmt.Sprintf("has %d entries, and may have %d", n, MaxEntries))
+	for _, e := range a.Entries {
+		if n := len(e.Key) + len(e.Value); n > MaxText {
+			return tooLong("attributes.entries", n)
+		}
 	}
 
 	for name, value := range a.Descriptors {

@@ -31,7 +31,7 @@ const (
 	MaxCost = rule.MaxCost
 	// MaxText is the longest key or attribute, in bytes.
 	MaxText = 64 << 10
-	// MaxEntries is how many headers, and how many descriptors, a question may have.
+	// MaxEntries is how many headers, how many descriptors, and how many entries of one, a question may have.
 	MaxEntries = 128
 )
 
@@ -53,9 +53,17 @@ type Attributes struct {
 	Host        string            `doc:"The host, with or without a port."              json:"host,omitempty"`
 	Headers     map[string]Values `doc:"HTTP headers, each a string or a list of them." json:"headers,omitempty"`
 	Descriptors map[string]string `doc:"Names and values of your own."                  json:"descriptors,omitempty"`
+	Domain      string            `doc:"What a proxy's descriptor belongs to."          json:"domain,omitempty"`
+	Entries     []Entry           `doc:"A proxy's descriptor as a whole, in its order." json:"entries,omitempty"`
 
 	Class   string `doc:"How much the request matters; left out, the rules say." enum:"critical,write,read,test" json:"class,omitempty"`
 	LowerTo string `doc:"What the caller itself says of that; it only lowers."   enum:"critical,write,read,test" json:"lowerTo,omitempty"`
+}
+
+// Entry is one name and value of a descriptor whose order matters.
+type Entry struct {
+	Key   string `doc:"The name."                                          json:"key"`
+	Value string `doc:"The value; left out, it is empty, as on the wire." json:"value,omitempty"`
 }
 
 // Check asks whether a request with these attributes may pass, under all rules that match it. A nil cost is the rules' own,

@@ -235,6 +235,10 @@ func TestBadQuestionsGetAProblemThatNamesTheField(t *testing.T) {
 		{"/v1/check", `{"attributes": {"headers": {"X-A": "1", "x-a": "2"}}}`, http.StatusUnprocessableEntity, "body.attributes.headers"},
 		{"/v1/check", `{"attributes": {"user": "` + long + `"}}`, http.StatusUnprocessableEntity, "body.attributes.user"},
 		{"/v1/check", `{"attributes": {"descriptors": {"d": "` + long + `"}}}`, http.StatusUnprocessableEntity, "body.attributes.descriptors"},
+		{"/v1/check", `{"attributes": {"domain": "` + long + `"}}`, http.StatusUnprocessableEntity, "body.attributes.domain"},
+		{"/v1/check", `{"attributes": {"entries": [{"key": "d", "value": "` + long + `"}]}}`, http.StatusUnprocessableEntity, "body.attributes.entries"},
+		{"/v1/check", `{"attributes": {"entries": [{"value": "v"}]}}`, http.StatusUnprocessableEntity, "body.attributes.entries[0]"},
+		{"/v1/check", `{"attributes": {"entries": [` + strings.Repeat(`{"key": "k"}, `, MaxEntries) + `{"key": "k"}]}}`, http.StatusUnprocessableEntity, "body.attributes.entries"},
 		{"/v1/check", `{"attributes": {"headers": {"X-A": "` + long + `"}}}`, http.StatusUnprocessableEntity, "body.attributes.headers"},
 		{"/v1/check", `{"attributes": {"user": "` + strings.Repeat("x", maxBody) + `"}}`, http.StatusRequestEntityTooLarge, ""},
 		{"/v1/rules/per-user/check", `{"key": ""}`, http.StatusUnprocessableEntity, "body.key"},
@@ -317,6 +321,7 @@ func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{"attributes": {"user": "ada", "path": "/v1/things"}, "cost": 0}`,
 		`{"attributes": {"headers": {"X-A": ["1", "2"]}, "descriptors": {"d": "v"}, "ip": "::1"}}`,
+		`{"attributes": {"domain": "edge", "entries": [{"key": "k", "value": "v"}, {"key": ""}]}}`,
 		`{"attributes": null}`, `null`, `{"attributes": {"user": "\ud800"}, "cost": -0}`, "\xff",
 	} {
 		f.Add(seed)

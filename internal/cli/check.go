@@ -30,6 +30,7 @@ type checkFlags struct {
 	server               checkServer
 	attributes           check.Attributes
 	headers, descriptors []string
+	entries              []string
 	cost                 int64
 }
 
@@ -78,6 +79,8 @@ func newCheck() *cobra.Command {
 	flags.StringVar(&f.attributes.Host, "host", "", "`host`, with or without a port")
 	flags.StringArrayVar(&f.headers, "header", nil, "a header, as `'NAME: VALUE'`; may be repeated")
 	flags.StringArrayVar(&f.descriptors, "descriptor", nil, "a descriptor, as `NAME=VALUE`; may be repeated")
+	flags.StringVar(&f.attributes.Domain, "domain", "", "the `domain` of a proxy's descriptor")
+	flags.StringArrayVar(&f.entries, "entry", nil, "an entry of a proxy's descriptor, as `NAME=VALUE`, in its order; may be repeated")
 	flags.StringVar(&f.attributes.Class, "class", "", "how much the request matters: `class` critical, write, read or test")
 	flags.StringVar(&f.attributes.LowerTo, "lower-to", "", "what the caller itself says of its `class`: it only lowers")
 	flags.Int64Var(&f.cost, "cost", 1, "`tokens` that the request takes; 0 only looks (default: what each rule says)")
@@ -137,6 +140,15 @@ func (f *checkFlags) question(withCost bool) (*question, error) {
 		q.Attributes.Descriptors[name] = content
 	}
 
+	for _, pair := range f.entries {
+		name, content, found := strings.Cut(pair, "=")
+		if !found || name == "" {
+			return nil, fmt.Errorf("--entry %q has no equals sign: write NAME=VALUE", pair)
+		}
+
+		q.Attributes.Entries = append(q.Attributes.Entries, check.Entry{Key: name, Value: content})
+	}
+
 	return q, nil
 }
 
@@ -182,6 +194,8 @@ func asFlag(err error) error {
 			name = "lower-to"
 		case "headers", "descriptors":
 			name = strings.TrimSuffix(name, "s")
+		case "entries":
+			name = "entry"
 		}
 
 		return fmt.Errorf("--%s %s", name, field.Message)

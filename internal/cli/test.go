@@ -35,11 +35,12 @@ A case file has rules (or names a file of them) and tests:
         - {at: 98s, load: 95%}                                        # how busy all servers are; unknown when nobody tells
 
 A step sends one request, or as many as send says, the first at its time and the others every so often. Requests have user,
-ip, apikey, method, path, host, headers, descriptors, class and cost; a cost of 0 only looks. With hold: 2s each of them is in
-flight for so long, which concurrency rules and the fleet shedder count; without it, it is over at once. Steps are played in
-order of their times, and those of one time in the order of the file; a step that takes long does not hold up the next. A
-server decides one request after the other: while one waits for the coordinator the next ones wait too. What a rule document
-has beside its rules (identity, headers, classes, shedders, switches) may stand beside them here as well.
+ip, apikey, method, path, host, headers, descriptors, class and cost; a cost of 0 only looks. What Envoy sends is a domain and
+entries: [{key: NAME, value: VALUE}, ...]. With hold: 2s each of them is in flight for so long, which concurrency rules and
+the fleet shedder count; without it, it is over at once. Steps are played in order of their times, and those of one time in
+the order of the file; a step that takes long does not hold up the next. A server decides one request after the other: while
+one waits for the coordinator the next ones wait too. What a rule document has beside its rules (identity, headers, classes,
+shedders, switches) may stand beside them here as well.
 
 In expect, allowed and denied count the requests of the step, give or take tolerance (with letters: as many may differ). The
 rest is about the last one's answer: rule, limit, remaining, reason, class, shadowDenied, shadowShed, retryAfter and reset in
