@@ -56,7 +56,7 @@ type rest struct {
 // shortKey is one more than the length of keys, in bytes, that need no memory of their own.
 const (
 	shortKey = 16
-	long     = shortKey // in the place of a short key's length
+	long     = 0xff // in the place of a short key's length: no key has as many bytes, see rule.MaxKey
 )
 
 // setKey writes down the entry's key, once.

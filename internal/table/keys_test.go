@@ -11,6 +11,38 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
+// A key of any length finds its entry, and no other: short ones are kept and compared in another way than long ones.
+func TestAKeyOfAnyLengthIsFound(t *testing.T) {
+	t.Parallel()
+
+	var k keys
+
+	k.init()
+
+	for n := range rule.MaxKey + 1 {
+		key := strings.Repeat("k", n)
+
+		e := k.add(keyed(key))
+		if e.key() != key || k.find(key) != e || k.add(keyed(key)) != e {
+			t.Errorf("%d bytes: the entry of %q is not found", n, e.key())
+		}
+
+		for i := range n {
+			if other := key[:i] + "K" + key[i+1:]; k.find(other) != nil || e.has(other) {
+				t.Errorf("%d bytes: %q is taken for another key", n, other)
+			}
+		}
+	}
+
+	// What is in the entry of a long key is no key itself.
+	for _, n := range []int{shortKey, shortKey + 1, rule.MaxKey} {
+		e := keyed(strings.Repeat("k", n))
+		if inside := string(e.short[:]); e.has(inside) || e.has(inside[:shortKey-1]) {
+			t.Errorf("the entry of %d bytes answers to what it has inside", n)
+		}
+	}
+}
+
 // Whatever comes and goes, the table has what a map has.
 func TestKeysAreAMap(t *testing.T) {
 	t.Parallel()
