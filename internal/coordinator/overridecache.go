@@ -22,7 +22,18 @@ type remembered struct {
 	revision   uint64
 	generation uint64 // of the rule's
 	until      int64  // µs
+	expires    int64  // when the override ends, µs; 0 for never
 	unfit      bool   // of a copy: its rule cannot keep the override
+}
+
+// at is what is known at now: no override any more, where that has ended, whether or not the source can be asked. floor is the
+// revision of keys without one.
+func (r remembered) at(now int64, floor uint64) remembered {
+	if r.expires != 0 && now >= r.expires {
+		r.override, r.revision, r.expires = rule.Override{}, max(r.revision, floor), 0
+	}
+
+	return r
 }
 
 // wanted is the key of an ask of a batch, and where that stands there.

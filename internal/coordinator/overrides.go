@@ -157,7 +157,7 @@ func (o *Overrides) of(id overrideID, now int64) (known remembered, fresh bool) 
 
 	known, ok := o.keys.get(id)
 
-	return known, ok && now < known.until && known.generation == r.generation.Load()
+	return known.at(now, r.floor.Load()), ok && now < known.until && known.generation == r.generation.Load()
 }
 
 // learn fills in what is known of the keys of some asks. It looks up what is not known freshly, and waits a little for it.
@@ -276,7 +276,8 @@ func (o *Overrides) find(ctx context.Context, ruleID string, keys []string, gene
 		if override, ok := found[key]; ok {
 			entry.override, entry.revision = override.Override, override.Version
 			if !override.Expires.IsZero() {
-				entry.until = min(entry.until, override.Expires.UnixMicro())
+				entry.expires = override.Expires.UnixMicro()
+				entry.until = min(entry.until, entry.expires)
 			}
 		}
 
@@ -319,6 +320,7 @@ func (o *Overrides) fail(ruleID string, keys []string, generation uint64, err er
 	for _, key := range keys {
 		id := overrideID{ruleID, key}
 		entry, _ := o.keys.get(id)
+		entry = entry.at(now.UnixMicro(), floor)
 		entry.until, entry.generation = now.Add(overrideRetry).UnixMicro(), generation
 		o.keys.put(id, entry, unchanged)
 	}

@@ -194,6 +194,33 @@ func TestAnOverrideExpires(t *testing.T) {
 }
 
 // A store that fails or hangs holds nobody up, and takes away nothing.
+// That an override ends needs no word from the store.
+func TestAnOverrideExpiresWhileTheStoreIsDown(t *testing.T) {
+	t.Parallel()
+
+	for _, slow := range []time.Duration{0, 10 * time.Second} { // it refuses, or does not answer
+		negotiate(t, func(n *negotiation) {
+			o := of(50, 3)
+			o.Expires = time.Now().Add(30 * time.Second)
+			n.set("acme", o)
+			n.want("before it ends", "acme", 50)
+
+			n.mu.Lock()
+			n.down, n.slow = errors.New("the database is away"), slow
+			n.mu.Unlock()
+
+			time.Sleep(29 * time.Second)
+			n.want("still", "acme", 50)
+			time.Sleep(time.Second)
+
+			for range 5 {
+				n.want("after its end", "acme", 10)
+				time.Sleep(time.Second)
+			}
+		})
+	}
+}
+
 func TestOverridesOfAStoreThatFails(t *testing.T) {
 	t.Parallel()
 	negotiate(t, func(n *negotiation) {

@@ -19,20 +19,32 @@ func (f *Feed) changed(ctx context.Context, after uint64) map[string][]string {
 	if err != nil {
 		return nil
 	}
-	changed := map[string][]string{}
+	changed, read := map[string][]string{}, 0
 	for i := range records {
 		if records[i].Version <= after {
 			return changed
 		}
-		if !collect(changed, &records[i]) {
+		if records[i].Overrides == 0 {
+			continue
+		}
+		read++
+		if read > readMost {
+			return nil
+		}
+		whole, err := f.config.Store.History(ctx, rulestore.Page{Version: records[i].Version}) // a list has no differences
+		if err != nil || len(whole) != 1 || !collect(changed, &whole[0]) {
 			return nil
 		}
 	}
 	return nil // there are more than were read
 }
 
-// changedMost is how many versions are looked at for what they changed.
-const changedMost = 100
+const (
+	// changedMost is how many versions are looked at for what they changed.
+	changedMost = 100
+	// readMost is how many of them may have changed overrides: each is read by itself.
+	readMost = 10
+)
 
 // collect adds what a version changed, and reports whether that is known.
 func collect(changed map[string][]string, record *rulestore.Record) bool {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -330,4 +332,54 @@ func TestSwitchesAreSaid(t *testing.T) {
 	}
 	eventually(t, "the switch is in force", func() bool { return c.book.Current().Switches.Rules["a"].Off })
 	eventually(t, "the log says so", func() bool { return c.log.count("rule:a") == 1 && c.log.count("incident") == 1 })
+}
+
+// What one write changed is told of these keys alone: those of all others need not be looked up anew.
+func TestChangedOverridesAreTold(t *testing.T) {
+	t.Parallel()
+	store := open(t, filepath.Join(t.TempDir(), "rules.db"))
+	put(t, store, twoRules)
+	write := func(secret bool, keys ...string) {
+		t.Helper()
+		if _, err := store.Write(t.Context(), &rulestore.Change{
+			Author: "ada", Action: "overrides.put", Overrides: func(yield func(rulestore.OverrideChange, error) bool) {
+				for _, key := range keys {
+					o := rulestore.Override{Rule: "a", Key: key, Limit: 5, Secret: secret}
+					if !yield(rulestore.OverrideChange{Override: o}, nil) {
+						return
+					}
+				}
+			},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(false, "before")
+
+	told := make(chan map[string][]string, 1)
+	start(t, rulefeed.Config{Store: store, OnOverrides: func(_ uint64, rules map[string][]string) { told <- rules }})
+	if all := <-told; all != nil {
+		t.Errorf("at first: %v, want all of them", all)
+	}
+	for _, row := range []struct {
+		secret bool
+		keys   []string
+		want   string
+	}{
+		{false, []string{"x"}, `map[a:["x"]]`},
+		{false, []string{"y\xff", "z"}, `map[a:["y\xff" "z"]]`},
+		{true, []string{"s"}, `map[a:[]]`}, // all of the rule: whose it is the store does not know
+	} {
+		write(row.secret, row.keys...)
+		got := <-told
+		slices.Sort(got["a"])
+		if text := fmt.Sprintf("%q", got); text != strings.Replace(row.want, "map[a:", `map["a":`, 1) {
+			t.Errorf("%q: told %s, want %s", row.keys, text, row.want)
+		}
+	}
+	put(t, store, "rules: [{id: b, limit: 30, window: 1m}]") // changes no overrides
+	write(false, "last")
+	if got := <-told; len(got) != 1 || len(got["a"]) != 1 {
+		t.Errorf("after a version without overrides: %v", got)
+	}
 }
