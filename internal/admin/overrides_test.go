@@ -388,7 +388,7 @@ func TestManyOverridesInPostgres(t *testing.T) {
 		t.Errorf("exported %d", got)
 	}
 
-	r.send(http.MethodPut, searchPath, searchRule, "If-Match", `"1"`).want(http.StatusPreconditionFailed)
+	r.send(http.MethodPut, searchPath, searchRule, "If-Match", `"1000"`).want(http.StatusPreconditionFailed)
 	r.send(http.MethodGet, "/admin/rules/user/overrides?key=u7", "").want(http.StatusOK, `"limit":107`)
 }
 
