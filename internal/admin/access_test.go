@@ -348,7 +348,7 @@ func TestHoldersHaveTokensOfTheirOwn(t *testing.T) {
 		t.Error("a token for people shuts holders out")
 	}
 
-	holder := r.createToken(`{"name": "edge", "role": "holder"}`)
+	holder := r.createToken(`{"name": "edge", "role": "holder", "require": true}`)
 	r.send(http.MethodGet, "/admin/whoami", "").want(http.StatusOK) // the server has heard of it by then
 
 	for token, want := range map[string]bool{"": false, holder: true, r.token: false, holder + "x": false} {

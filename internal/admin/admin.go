@@ -15,6 +15,7 @@ package admin
 import (
 	"errors"
 	"log/slog"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -62,6 +63,7 @@ type Door struct {
 	log     *slog.Logger
 	view    *view
 	strikes *strikes
+	bare    *bare
 
 	tokens, callers atomic.Pointer[tokenBook] // of the state last asked for
 }
@@ -86,7 +88,7 @@ func New(config Config) (*Door, error) {
 	}
 
 	return &Door{
-		config: config, log: config.Logger, strikes: newStrikes(),
+		config: config, log: config.Logger, strikes: newStrikes(), bare: &bare{seen: map[netip.Addr]*atomic.Int64{}},
 		view: &view{store: config.Store, latest: config.Latest, turn: make(chan struct{}, 1)},
 	}, nil
 }

@@ -44,6 +44,8 @@ type Instance struct {
 	Version uint64
 	// Seen is when it was last heard of.
 	Seen time.Time
+	// Bare says that it was let in without a token.
+	Bare bool
 }
 
 // Use is what one key used of a rule.

@@ -16,6 +16,8 @@ type InstanceView struct {
 	Version     uint64    `doc:"The version of the rules that it runs; 0: it has none." json:"version"`
 	Behind      bool      `doc:"Whether there are newer rules."                         json:"behind"`
 	Seen        time.Time `doc:"When it was last heard of."                             json:"seen"`
+
+	Bare bool `doc:"Whether it shows no token, while there are tokens of role holder." json:"withoutToken,omitempty"`
 }
 
 type (
@@ -61,6 +63,11 @@ func (d *Door) listInstances(ctx context.Context, _ *struct{}) (*instancesOutput
 		return nil, explain(err, false)
 	}
 
+	tokens, err := d.tokensNow(ctx)
+	if err != nil {
+		return nil, explain(err, false)
+	}
+
 	out := &instancesOutput{CacheControl: noStore}
 	out.Body.Version, out.Body.More, out.Body.Instances = roster.Version, roster.More, make([]InstanceView, len(roster.Instances))
 
@@ -72,6 +79,7 @@ func (d *Door) listInstances(ctx context.Context, _ *struct{}) (*instancesOutput
 
 		out.Body.Instances[i] = InstanceView{
 			Name: one.Name, Incarnation: strconv.FormatUint(one.Incarnation, 16), Version: one.Version, Behind: behind, Seen: one.Seen,
+			Bare: one.Bare && tokens.holders(),
 		}
 	}
 

@@ -325,11 +325,23 @@ func read[T any](g got) (v T) {
 func (r *rig) createToken(body string) string {
 	r.t.Helper()
 
-	return read[struct {
-		TokenView
+	return r.createdToken(body).Token
+}
 
-		Token string `json:"token"`
-	}](r.send(http.MethodPost, "/admin/tokens", body).want(http.StatusCreated)).Token
+// created is what the API answers about a new token.
+type created struct {
+	TokenView
+
+	Token    string   `json:"token"`
+	Required bool     `json:"required"`
+	Without  []string `json:"without"`
+}
+
+// createdToken makes a token and returns all that is said of it.
+func (r *rig) createdToken(body string) created {
+	r.t.Helper()
+
+	return read[created](r.send(http.MethodPost, "/admin/tokens", body).want(http.StatusCreated))
 }
 
 // sometimes is a store that is out of reach now and then.

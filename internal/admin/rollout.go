@@ -201,7 +201,7 @@ func percent(number float64) (json.Number, bool) {
 
 // notEnforced refuses an enforcing change where the setting requireRollout asks for a rollout.
 func notEnforced(state *rulestore.State, force bool, reason string) *Problem {
-	required := string(bytes.TrimSpace(state.Settings[requireRollout])) == "true"
+	required := isOn(state.Settings[requireRollout])
 	if !required || force && reason != "" {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -16,7 +17,12 @@ import (
 const requireRollout = "requireRollout"
 
 // settingNames are the settings that people may write. Others are kept by those whose they are.
-func settingNames() []string { return append(rulestore.DocumentSettings(), requireRollout) }
+func settingNames() []string {
+	return append(rulestore.DocumentSettings(), requireRollout, requireHolderToken)
+}
+
+// isOn reads a setting that is true or false.
+func isOn(value json.RawMessage) bool { return string(bytes.TrimSpace(value)) == "true" }
 
 type (
 	settingsOutput struct {
@@ -41,17 +47,23 @@ type (
 		SettingInput
 		WriteOptions
 
+		Force bool `doc:"Require tokens although some who are at work show none." query:"force"`
+
 		RawBody []byte `contentType:"application/json"`
 	}
 	deleteSettingInput struct {
 		SettingInput
 		WriteOptions
+
+		Force bool `doc:"Require tokens although some who are at work show none." query:"force"`
 	}
 )
 
 func (d *Door) registerSettings(api huma.API) {
 	const doc = "Settings are the parts of the rule document beside the rules, and requireRollout (true or false): " +
-		"whether an enforcing change needs a rollout below 100, or force=true and a reason."
+		"whether an enforcing change needs a rollout below 100, or force=true and a reason; and requireHolderToken (true or false): " +
+		"whether services and holders without a token are refused; unless it is set they are once there is a token of role holder. " +
+		"It is set to true only while none such was heard of lately without a token, or with force=true."
 
 	register(d, api, route{
 		id: "list-settings", method: http.MethodGet, path: "/admin/settings", summary: "Read the settings",
@@ -92,24 +104,31 @@ func (d *Door) putSetting(ctx context.Context, in *putSettingInput) (*writtenOut
 		return nil, unfitDocument([]ProblemItem{{Location: bodyPlace, Message: "is no JSON", Fix: "write its value as JSON"}})
 	}
 
-	if in.Name == requireRollout {
+	if in.Name == requireRollout || in.Name == requireHolderToken {
 		var on *bool
 		if json.Unmarshal(in.RawBody, &on) != nil || on == nil {
 			return nil, unfit("body.value", "is neither true nor false", "write true or false")
 		}
 	}
 
-	return d.writeSetting(ctx, "settings.put", in.Name, in.RawBody, &in.WriteOptions)
+	return d.writeSetting(ctx, "settings.put", settingWrite{name: in.Name, value: in.RawBody, options: in.WriteOptions, force: in.Force})
 }
 
 func (d *Door) deleteSetting(ctx context.Context, in *deleteSettingInput) (*writtenOutput, error) {
-	return d.writeSetting(ctx, "settings.delete", in.Name, nil, &in.WriteOptions)
+	return d.writeSetting(ctx, "settings.delete", settingWrite{name: in.Name, options: in.WriteOptions, force: in.Force})
+}
+
+// settingWrite is a setting on its way to the store.
+type settingWrite struct {
+	name    string
+	value   []byte // nil to take it away
+	options WriteOptions
+	force   bool
 }
 
 // writeSetting sets a setting, or takes it away.
-//
-//nolint:revive // what is written, how it is called, and how
-func (d *Door) writeSetting(ctx context.Context, action, name string, value []byte, in *WriteOptions) (*writtenOutput, error) {
+func (d *Door) writeSetting(ctx context.Context, action string, w settingWrite) (*writtenOutput, error) {
+	name, value, in := w.name, w.value, &w.options
 	if !slices.Contains(settingNames(), name) {
 		return nil, refuse(http.StatusNotFound, "there is no such setting: write one of %s", strings.Join(settingNames(), ", "))
 	}
@@ -129,6 +148,12 @@ func (d *Door) writeSetting(ctx context.Context, action, name string, value []by
 	condition, err := conditionOf(have, in.IfMatch, "")
 	if err != nil {
 		return nil, err
+	}
+
+	if name == requireHolderToken && !w.force {
+		if err := d.notShutOut(ctx, state, value); err != nil {
+			return nil, err
+		}
 	}
 
 	change := &rulestore.Change{

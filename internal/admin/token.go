@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -145,6 +146,15 @@ func (b *tokenBook) holders() bool {
 	return false
 }
 
+// required says whether services and holders without a token are refused. Where nobody said so, they are once there is one.
+func (b *tokenBook) required() bool {
+	if value, set := b.state.Settings[requireHolderToken]; set {
+		return string(bytes.TrimSpace(value)) != "false" // what somebody broke by hand lets nobody in
+	}
+
+	return b.holders()
+}
+
 func (t *Token) valid(now time.Time) bool { return t.Expires.IsZero() || now.Before(t.Expires) }
 
 // owner is whose token this is; nil if it is nobody's. How long it takes tells nothing about the secret.
@@ -176,11 +186,32 @@ func (b *tokenBook) owner(token string, now time.Time) *principal {
 }
 
 // Allows says whether a token is one by which services and holders may call: one of Config.Callers, or one of role holder that
-// the store keeps. Where there is neither, everybody may. While the store is out of reach its tokens go on as last heard.
+// the store keeps. The empty one is, while those without a token are let in. While the store is out of reach its tokens go on as
+// last heard.
 func (d *Door) Allows(token string) bool {
+	if d.config.Callers != nil && d.config.Callers.Allows(token) {
+		return true
+	}
+
+	book := d.callersNow()
+
+	switch {
+	case token == "":
+		return d.config.Callers == nil && (book == nil || !book.required())
+	case book == nil:
+		return false
+	}
+
+	p := book.owner(token, d.config.Now())
+
+	return p != nil && p.caller
+}
+
+// callersNow is the tokens as last heard, for those who cannot wait; nil before the first.
+func (d *Door) callersNow() *tokenBook {
 	state := d.view.newest()
 	if state == nil {
-		return d.config.Callers == nil || d.config.Callers.Allows(token)
+		return nil
 	}
 
 	book := d.callers.Load()
@@ -189,11 +220,5 @@ func (d *Door) Allows(token string) bool {
 		d.callers.Store(book)
 	}
 
-	if d.config.Callers == nil && !book.holders() || d.config.Callers != nil && d.config.Callers.Allows(token) {
-		return true
-	}
-
-	p := book.owner(token, d.config.Now())
-
-	return p != nil && p.caller
+	return book
 }

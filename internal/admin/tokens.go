@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -42,6 +43,8 @@ type (
 
 			Expires    time.Time `doc:"When it ends; left out for never."           json:"expires,omitzero"`
 			ExpiresSec int64     `doc:"Instead of expires: after how many seconds." json:"expiresInSec,omitempty" minimum:"1"`
+
+			Require bool `doc:"With the role holder: refuse services and holders without a token from now on." json:"require,omitempty"`
 		}
 	}
 	newTokenOutput struct {
@@ -51,6 +54,10 @@ type (
 			TokenView
 
 			Token string `doc:"The token, which is shown this once and kept nowhere." json:"token,omitempty"`
+
+			Required bool `doc:"With the role holder: whether those without a token are refused now." json:"required,omitempty"`
+
+			Without []string `doc:"With the role holder: who showed none lately, as far as this server knows." json:"without,omitempty"`
 		}
 	}
 	tokenInput struct {
@@ -68,7 +75,8 @@ func (d *Door) registerTokens(api huma.API) {
 		id: "create-token", method: http.MethodPost, path: "/admin/tokens", summary: "Make a token",
 		need: need{role: Admin, whole: true},
 		doc: "The first one has the role admin, for all rules: from then on calls without a token are refused, also those from " +
-			"this machine.",
+			"this machine. The first one of role holder shuts nobody out, unless require says so: services and holders without a token " +
+			"are let in until the setting requireHolderToken is true.",
 	}, d.createToken)
 	register(d, api, route{
 		id: "revoke-token", method: http.MethodDelete, path: "/admin/tokens/{tokenId}", summary: "Revoke a token",
@@ -121,6 +129,8 @@ func (d *Door) createToken(ctx context.Context, in *newTokenInput) (*newTokenOut
 		return nil, unfit("body.expires", "is over already", "write a later time, or leave it out")
 	case slices.Contains(t.Rules, ""):
 		return nil, unfit("body.rules", "has an empty text, with which every id begins", "leave rules out, if all are meant")
+	case t.Role != HolderRole && in.Body.Require:
+		return nil, unfit("body.require", "is about the role holder", "leave it out")
 	case t.Role == HolderRole && len(t.Rules) > 0:
 		return nil, unfit("body.rules", "is not for holders, who need all rules", "leave it out")
 	case book.admins(now) == 0 && (t.Role != Admin.String() || len(t.Rules) > 0 || !t.Expires.IsZero()):
@@ -135,6 +145,17 @@ func (d *Door) createToken(ctx context.Context, in *newTokenInput) (*newTokenOut
 
 	out := &newTokenOutput{CacheControl: noStore, Status: http.StatusCreated}
 	out.Body.TokenView = tokenView(drawn.ID, &t, now)
+	settings := []rulestore.SettingChange{drawn.Setting}
+
+	if t.Role == HolderRole {
+		settings = append(settings, d.gracefully(book, in.Body.Require)...)
+		after := newTokenBook(&rulestore.State{Settings: mapsWith(book.state.Settings, settings)})
+		out.Body.Required = after.required() || d.config.Callers != nil
+
+		if out.Body.Without, err = d.without(ctx); err != nil {
+			return nil, err
+		}
+	}
 
 	if in.DryRun {
 		out.Status = http.StatusOK
@@ -143,7 +164,7 @@ func (d *Door) createToken(ctx context.Context, in *newTokenInput) (*newTokenOut
 	}
 
 	if _, err := d.write(ctx, &rulestore.Change{
-		Action: "tokens.create", Target: drawn.ID, Reason: in.Reason, Settings: []rulestore.SettingChange{drawn.Setting},
+		Action: "tokens.create", Target: drawn.ID, Reason: in.Reason, Settings: settings,
 	}, false); err != nil {
 		return nil, err
 	}
@@ -151,6 +172,21 @@ func (d *Door) createToken(ctx context.Context, in *newTokenInput) (*newTokenOut
 	out.Body.Token = drawn.Text
 
 	return out, nil
+}
+
+// gracefully is what is set beside a new token for holders: the first one shuts nobody out that is at work without, unless that
+// is asked for, or was settled before.
+func (d *Door) gracefully(book *tokenBook, require bool) []rulestore.SettingChange {
+	value, set := book.state.Settings[requireHolderToken]
+
+	switch {
+	case require && !isOn(value):
+		return []rulestore.SettingChange{{Name: requireHolderToken, Value: json.RawMessage("true")}}
+	case !require && !set && !book.holders() && d.config.Callers == nil:
+		return []rulestore.SettingChange{{Name: requireHolderToken, Value: json.RawMessage("false"), If: rulestore.Absent}}
+	}
+
+	return nil
 }
 
 // freshTokens are those that the store has now.

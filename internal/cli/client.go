@@ -215,17 +215,6 @@ func (a apiCall) sendingText(kind string, body io.Reader) apiCall {
 	return a
 }
 
-// refused is an answer of the server that is no success.
-type refused struct {
-	status  string
-	problem admin.Problem
-}
-
-// Error has the detail, which says what to do.
-func (r *refused) Error() string {
-	return fmt.Sprintf("the server answered %s: %s", r.status, r.problem.Detail)
-}
-
 // open sends a call and returns the answer, whose body the caller closes. A refusal is a *refused.
 func (c *client) open(ctx context.Context, call apiCall) (*http.Response, error) {
 	base, err := c.address()
@@ -264,12 +253,14 @@ func (c *client) open(ctx context.Context, call apiCall) (*http.Response, error)
 	}
 	defer resp.Body.Close()
 
-	no := &refused{status: resp.Status}
+	no := &refused{server: base.String(), status: resp.Status, shown: c.token != ""}
 
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil || json.Unmarshal(text, &no.problem) != nil || no.problem.Detail == "" {
-		no.problem.Detail = "is a Leaseway server, and its admin API, at that URL?"
+	if err != nil || json.Unmarshal(text, &no.problem) != nil {
+		no.problem = admin.Problem{} // of something else than a Leaseway server
 	}
+
+	no.problem.Status = resp.StatusCode
 
 	return nil, no
 }
@@ -308,6 +299,10 @@ func (r *remote) run(do remoteRun) func(*cobra.Command, []string) error {
 			return err
 		}
 
+		if err := aboveZero(cmd); err != nil {
+			return err
+		}
+
 		c, err := r.connect(environ())
 		if err != nil {
 			return err
@@ -317,7 +312,7 @@ func (r *remote) run(do remoteRun) func(*cobra.Command, []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 
-		err = do(ctx, cmd, c, args)
+		err = inTerms(cmd, do(ctx, cmd, c, args))
 
 		if _, wrong := errors.AsType[*server.UsageError](err); err == nil || wrong {
 			return err

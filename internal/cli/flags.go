@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,6 +33,32 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 
 	return fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())
+}
+
+// aboveZero refuses numbers and times of 0 and less: commands to a server take none, and would take them for what is not said.
+func aboveZero(cmd *cobra.Command) error {
+	wrong := &server.UsageError{}
+
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		text := f.Value.String()
+
+		switch f.Value.Type() {
+		case "duration":
+			if d, err := time.ParseDuration(text); err == nil && d <= 0 {
+				wrong.Problems = append(wrong.Problems, fmt.Sprintf("--%s %s is no time to come: write such as 90s or 48h", f.Name, text))
+			}
+		case "int", "int64", "uint64":
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil && n <= 0 {
+				wrong.Problems = append(wrong.Problems, fmt.Sprintf("--%s %s is too small: write a whole number from 1 on", f.Name, text))
+			}
+		}
+	})
+
+	if len(wrong.Problems) > 0 {
+		return wrong
+	}
+
+	return nil
 }
 
 // inOurWords says what cobra finds out by itself about flags, where it can be told by its words, as other errors are said.

@@ -227,7 +227,7 @@ func newOverridesImport() *cobra.Command {
 
 			done, err := followImport(ctx, c, w.on(call).with("rule", ruleID, "progress", "true"), cmd.ErrOrStderr())
 			if err != nil {
-				return atLines(err, file)
+				return atLines(err, namedInput(file))
 			}
 
 			return show(cmd, &w.remote, *done, writeDone)
@@ -264,7 +264,7 @@ func followImport(ctx context.Context, c *client, call apiCall, progress io.Writ
 
 		switch {
 		case p.Problem != nil:
-			return nil, &refused{status: fmt.Sprintf("%d %s", p.Problem.Status, p.Problem.Title), problem: *p.Problem}
+			return nil, &refused{server: c.entry.Server, problem: *p.Problem}
 		case p.Done != nil:
 			return p.Done, nil
 		case p.Read%tellEvery == 0:

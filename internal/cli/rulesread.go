@@ -187,6 +187,10 @@ func writeRoster(out io.Writer, all roster) error {
 			note = "behind"
 		}
 
+		if one.Bare {
+			note = strings.TrimPrefix(note+", shows no token", ", ")
+		}
+
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", one.Name, one.Incarnation, one.Version, one.Seen.Format(time.RFC3339), note)
 	}
 

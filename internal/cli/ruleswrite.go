@@ -71,6 +71,15 @@ func (d *document) addTo(cmd *cobra.Command) {
 	}
 }
 
+// namedInput is what errors call a file.
+func namedInput(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+
+	return file
+}
+
 // read reads the file and checks it before it is sent: what is wrong with it is shown where it stands.
 func (d *document) read(stdin io.Reader) ([]byte, error) {
 	var (
@@ -78,9 +87,8 @@ func (d *document) read(stdin io.Reader) ([]byte, error) {
 		err  error
 	)
 
-	name := d.file
-	if name == "-" {
-		name = "standard input"
+	name := namedInput(d.file)
+	if d.file == "-" {
 		text, err = io.ReadAll(io.LimitReader(stdin, rule.MaxDocument+1))
 	} else {
 		text, err = readAtMost(d.file, rule.MaxDocument)
@@ -117,7 +125,7 @@ func (d *document) send(ctx context.Context, cmd *cobra.Command, c *client) (*ad
 	applied := &admin.Applied{}
 
 	if err := c.do(ctx, d.on(call).with("prune", onlyTrue(d.prune)), applied); err != nil {
-		return nil, atLines(err, d.file)
+		return nil, atLines(err, namedInput(d.file))
 	}
 
 	return applied, nil
@@ -325,7 +333,8 @@ func newRulesRollback() *cobra.Command {
 func newRulesMode() *cobra.Command {
 	w := &writing{}
 	cmd := &cobra.Command{
-		Use: "mode RULE enforce|shadow|off", Short: "Have a rule refuse, only report, or do nothing", Args: arguments("RULE", "MODE"),
+		Use: "mode RULE MODE", Short: "Have a rule refuse, only report, or do nothing", Args: arguments("RULE", "MODE"),
+		Long: "Have a rule refuse (MODE enforce), only count and report what it would refuse (shadow), or do nothing (off).",
 		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
 			return w.send(ctx, cmd, c, patch(args[0], map[string]any{"mode": args[1]}))
 		}),

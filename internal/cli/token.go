@@ -27,17 +27,19 @@ type tokenList struct {
 type drawnToken struct {
 	admin.TokenView
 
-	Token string `json:"token,omitempty"`
+	Token    string   `json:"token,omitempty"`
+	Required bool     `json:"required,omitempty"`
+	Without  []string `json:"without,omitempty"`
 }
 
 func newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make and revoke the tokens by which people and servers call",
+		Short: "Make and revoke the tokens by which people and servers call, and require them",
 		Args:  noArguments,
 		RunE:  run(func(cmd *cobra.Command, _ []string) error { return cmd.Help() }),
 	}
-	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
+	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke(), newTokenRequire())
 
 	return cmd
 }
@@ -48,6 +50,7 @@ func newTokenCreate() *cobra.Command {
 		name, role string
 		prefixes   []string
 		lasts      time.Duration
+		require    bool
 		store      server.Config
 	)
 
@@ -56,9 +59,10 @@ func newTokenCreate() *cobra.Command {
 		Long: "Make a token. It is printed this once, and kept as a hash. The first one has the role admin: until it is made callers\n" +
 			"from the server's machine need none, and afterwards everybody does.\n\n" +
 			"Roles: viewer reads; operator changes rules, overrides and switches; admin settings and tokens, too; holder is for API\n" +
-			"servers that lease, and for callers of the check API. They need none until the first one is made, or --token-file is used:\n" +
-			"from then on who shows none is refused.",
+			"servers that lease, and for callers of the check API. Who shows none is let in until leaseway token require is said, or\n" +
+			"--require here.",
 		Example: "  leaseway token create --name ada --role admin > ~/.leaseway-token\n" +
+			"  leaseway token create --name api --role holder --token-file ~/.leaseway-token > holder.token\n" +
 			"  leaseway token create --name ada --role admin --rule-store postgres://leaseway@db/leaseway\n" +
 			"  leaseway token create --name team-search --role operator --rules search-",
 	}
@@ -75,6 +79,10 @@ func newTokenCreate() *cobra.Command {
 				body["rules"] = prefixes
 			}
 
+			if require {
+				body["require"] = true
+			}
+
 			if lasts > 0 {
 				body["expiresInSec"] = int64((lasts + time.Second - 1) / time.Second)
 			}
@@ -86,10 +94,7 @@ func newTokenCreate() *cobra.Command {
 				return err
 			}
 
-			if role == admin.HolderRole && drawn.Token != "" {
-				fmt.Fprintln(cmd.ErrOrStderr(),
-					"leaseway: from now on API servers and callers of the check API that show no token are refused")
-			}
+			tellWithout(cmd.ErrOrStderr(), &drawn)
 
 			return show(cmd, &w.remote, drawn, func(out io.Writer, drawn drawnToken) error {
 				_, err := fmt.Fprintln(out, orDash(drawn.Token))
@@ -103,6 +108,7 @@ func newTokenCreate() *cobra.Command {
 	flags.StringVar(&role, "role", "", "what it may do: `viewer`, operator, admin or holder")
 	flags.StringSliceVar(&prefixes, "rules", nil, "how the `ids` of the rules begin that it is for (default: all rules)")
 	flags.DurationVar(&lasts, "for", 0, "after `how long` it ends (default: never)")
+	flags.BoolVar(&require, "require", false, "with the role holder: shut out at once who shows no token")
 	flags.AddFlagSet(store.RuleStoreFlags())
 	flags.StringVar(&store.DataDir, "data-dir", "", "the server's data `directory`, to make the token in its rule store without asking it")
 	w.addTo(cmd, false)
@@ -112,6 +118,50 @@ func newTokenCreate() *cobra.Command {
 			panic(err) // the flags are just above
 		}
 	}
+
+	return cmd
+}
+
+// tellWithout says what a new token for holders means to those that show none.
+func tellWithout(w io.Writer, drawn *drawnToken) {
+	who := strings.Join(drawn.Without, ", ")
+
+	switch {
+	case drawn.Role != admin.HolderRole || drawn.Token == "":
+	case drawn.Required && who == "":
+		fmt.Fprintln(w, "leaseway: API servers and callers of the check API that show no token are refused")
+	case drawn.Required:
+		fmt.Fprintf(w, "leaseway: API servers and callers of the check API that show no token are refused; these did until now: %s\n", who)
+	case who == "":
+		fmt.Fprintln(w, "leaseway: who shows no token is still let in, though this server has heard of nobody lately; "+
+			"leaseway token require ends that")
+	default:
+		fmt.Fprintf(w, "leaseway: who shows no token is still let in: %s. Give them this one, then run leaseway token require\n", who)
+	}
+}
+
+func newTokenRequire() *cobra.Command {
+	var (
+		w          writing
+		off, force bool
+	)
+
+	cmd := &cobra.Command{
+		Use: "require", Short: "Refuse API servers and services that show no token", Args: noArguments,
+		Long: "Refuse API servers that lease, and callers of the check API, unless they show a token of role holder, and name who shows\n" +
+			"none yet: nothing is changed then. It knows those who asked this coordinator within the last minute: where there are\n" +
+			"several, look at leaseway rules status, or at the metric leaseway_without_token, of each before. --off lets all in again.",
+		Example: "  leaseway token create --name api --role holder > holder.token     # give it to all that lease\n" +
+			"  leaseway token require --reason 'all have one'",
+		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
+			call := adminCall(http.MethodPut, "settings", "requireHolderToken").sending(!off)
+
+			return w.send(ctx, cmd, c, call.with("force", onlyTrue(force)))
+		}),
+	}
+	cmd.Flags().BoolVar(&off, "off", false, "let in again who shows none")
+	cmd.Flags().BoolVar(&force, "force", false, "shut out who shows none yet, too")
+	w.addTo(cmd, false)
 
 	return cmd
 }

@@ -43,6 +43,7 @@ type sighting struct {
 	at      time.Time
 	name    string
 	version uint64 // of the rules that it runs
+	bare    bool   // it shows no token
 }
 
 // see notes that the holder of a batch lives and returns how many do, as last heard from the
@@ -68,7 +69,7 @@ func (p *presence) note(batch *ledger.Batch) bool {
 		return false
 	}
 
-	next := sighting{at: now, name: last.name, version: batch.Version}
+	next := sighting{at: now, name: last.name, version: batch.Version, bare: batch.Bare}
 	if next.name != batch.Name {
 		next.name = strings.Clone(batch.Name) // a batch is used again
 	}

@@ -16,6 +16,8 @@ type Instance struct {
 	// Version is of the rules that it ran; 0 for none.
 	Version uint64
 	Seen    time.Time
+	// Bare says that it was let in without a token.
+	Bare bool
 }
 
 // Roster returns the holders that asked this coordinator within the last ten
@@ -31,7 +33,9 @@ func (c *Coordinator) Roster(most int) (list []Instance, more int) {
 
 	for holder, last := range p.seen {
 		if now.Sub(last.at) < presenceTTL {
-			list = append(list, Instance{Name: last.name, Incarnation: holder, Version: last.version, Seen: last.at})
+			list = append(list, Instance{
+				Name: last.name, Incarnation: holder, Version: last.version, Seen: last.at, Bare: last.bare,
+			})
 		}
 	}
 

@@ -8,6 +8,9 @@ type Batch struct {
 	Version uint64 // of the rule set that the holder runs
 	Asks    []KeyAsk
 
+	// Bare says that it came without a token that the coordinator knows. It does not travel.
+	Bare bool
+
 	// Reply is where a coordinator in the same process puts its answers, so that
 	// a call costs no memory. It may be nil, and does not travel.
 	Reply *Answers

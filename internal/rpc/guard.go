@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -13,16 +15,20 @@ import (
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
 )
 
 // Admitter knows which bearer tokens are valid now: Tokens, or a file of them that is read again when it changes. The empty one
-// is valid where none is asked for.
+// is valid where callers without are let in.
 type Admitter interface{ Allows(token string) bool }
 
 // guard is the interceptors in front of every call: it keeps out who bears no
 // token, and turns a panic into an outage of this one call.
 type guard struct {
 	tokens Admitter
+	bare   func(peer netip.Addr) // hears who was let in without a token; may be nil
 	logger *slog.Logger
 	logged rarely
 
@@ -54,41 +60,66 @@ func (g *guard) recoverStream(srv any, stream grpc.ServerStream, info *grpc.Stre
 }
 
 func (g *guard) admitUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	if err := g.admit(ctx, info.FullMethod); err != nil {
+	bare, err := g.admit(ctx, info.FullMethod)
+	if err != nil {
 		return nil, err
+	}
+
+	if x, ok := req.(*exchange); ok {
+		x.batch.Bare = bare // the coordinator knows its name
+	} else if bare {
+		g.note(ctx)
 	}
 
 	return next(ctx, req)
 }
 
 func (g *guard) admitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := g.admit(stream.Context(), info.FullMethod); err != nil {
+	bare, err := g.admit(stream.Context(), info.FullMethod)
+	if err != nil {
 		return err
+	}
+
+	// A holder watches, and asks as well. Other streams are of services.
+	if bare && info.FullMethod != leasewayv1.CoordinatorService_WatchRules_FullMethodName {
+		g.note(stream.Context())
 	}
 
 	return next(srv, stream)
 }
 
-// admit checks the token. Health checks need none: who makes them seldom has one.
-func (g *guard) admit(ctx context.Context, method string) error {
+// note tells of a caller that was let in without a token.
+func (g *guard) note(ctx context.Context) {
+	caller, ok := peer.FromContext(ctx)
+	if !ok || g.bare == nil {
+		return
+	}
+
+	if addr, ok := caller.Addr.(*net.TCPAddr); ok {
+		g.bare(addr.AddrPort().Addr().Unmap())
+	}
+}
+
+// admit checks the token; bare says that the caller is let in without one. Health checks need none: who makes them seldom has one.
+func (g *guard) admit(ctx context.Context, method string) (bare bool, err error) {
 	if g.tokens == nil || strings.HasPrefix(method, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
-		return nil
+		return false, nil
 	}
 
 	for _, header := range metadata.ValueFromIncomingContext(ctx, "authorization") {
 		scheme, token, _ := strings.Cut(header, " ")
 		if strings.EqualFold(scheme, "bearer") && g.tokens.Allows(strings.TrimSpace(token)) {
-			return nil
+			return false, nil
 		}
 	}
 
 	if g.tokens.Allows("") {
-		return nil // none is asked for
+		return true, nil
 	}
 
 	g.rejected.Add(1)
 
-	return because(codes.Unauthenticated, reasonToken,
+	return false, because(codes.Unauthenticated, reasonToken,
 		"no valid bearer token (send one of the server's token file as authorization: Bearer TOKEN)")
 }
 

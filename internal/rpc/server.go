@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"runtime"
 	"time"
 
@@ -42,6 +43,8 @@ type ServerConfig struct {
 	Decider Decider
 	// Tokens says whose bearer tokens are valid; each call but a health check must have one. nil lets everybody in.
 	Tokens Admitter
+	// Bare hears of each caller that Tokens lets in without one, but of holders, whose batches say it; nil for nobody.
+	Bare func(peer netip.Addr)
 	// TLS is the server's side of TLS; nil is plaintext.
 	TLS *tls.Config
 	// Logger hears of recovered panics; silent by default.
@@ -64,7 +67,7 @@ func NewServer(config ServerConfig) *Server {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 
-	guard, turnstile := &guard{tokens: config.Tokens, logger: config.Logger}, newTurnstile()
+	guard, turnstile := &guard{tokens: config.Tokens, bare: config.Bare, logger: config.Logger}, newTurnstile()
 	options := []grpc.ServerOption{
 		grpc.InTapHandle(turnstile.tap),
 		grpc.ForceServerCodecV2(newCodec()),

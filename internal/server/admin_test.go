@@ -92,16 +92,9 @@ func TestTheAdminDoorApart(t *testing.T) {
 // Tokens for holders that the store keeps admit to the doors of services, and to no other.
 func TestTokensOfTheStore(t *testing.T) {
 	r := start(t, "--rules-seed", file(t, thingsRules))
-	token := func(role string) string {
-		body := r.want(t, "POST /admin/tokens", `{"name": "`+role+`", "role": "`+role+`"}`, expected{http.StatusCreated, `"token"`})
-		_, rest, _ := strings.Cut(body, `"token":"`)
-		secret, _, _ := strings.Cut(rest, `"`)
-
-		return secret
-	}
-
-	r.token = token("admin")
-	holder := token("holder")
+	r.token = r.newToken(t, "admin")
+	holder := r.newToken(t, "holder")
+	r.want(t, "PUT /admin/settings/requireHolderToken?force=true", "true", expected{http.StatusOK, `"version"`})
 
 	people := r.token
 	r.want(t, "GET /admin/rules", "", expected{http.StatusOK, "things"})

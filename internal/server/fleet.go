@@ -50,7 +50,7 @@ func (f fleet) Instances(context.Context) (admin.Roster, error) {
 		}
 
 		roster.Instances = append(roster.Instances, admin.Instance{
-			Name: one.Name, Incarnation: one.Incarnation, Version: f.shown(one.Version), Seen: one.Seen,
+			Name: one.Name, Incarnation: one.Incarnation, Version: f.shown(one.Version), Seen: one.Seen, Bare: one.Bare,
 		})
 	}
 

@@ -26,7 +26,7 @@ const (
 	maxConnections = 10_000
 )
 
-// admitter says whether a token is one by which services and holders may call. Where none is asked for, "" is one.
+// admitter says whether a token is one by which services and holders may call. Where those without are let in, "" is one.
 type admitter interface{ Allows(token string) bool }
 
 // routes are what the HTTP listeners serve.
@@ -45,7 +45,7 @@ type routes struct {
 	ready   *readiness
 	metrics http.Handler
 	shadow  http.Handler
-	tokens  admitter // nil: no token is asked for
+	gate    gate
 	panics  *atomic.Int64
 	log     *slog.Logger
 }
@@ -60,8 +60,8 @@ func (r *routes) handler(adminApart bool) http.Handler {
 	api.HandleFunc("/v1/", notFound)
 
 	mux := r.base(api)
-	mux.Handle("/v1/", guard(r.tokens, api))
-	mux.Handle("/v1/check", r.checks(guard(r.tokens, api)))
+	mux.Handle("/v1/", r.gate.before(api))
+	mux.Handle("/v1/check", r.checks(r.gate.before(api)))
 
 	if r.admin != nil {
 		r.admin.RegisterLimits(described)
@@ -86,7 +86,7 @@ func (r *routes) checks(services http.Handler) http.Handler {
 		switch {
 		case !proxycheck.Asked(req):
 			services.ServeHTTP(w, req)
-		case r.tokens != nil && !r.tokens.Allows(req.Header.Get(proxycheck.TokenField)):
+		case !r.gate.admits(req, req.Header.Get(proxycheck.TokenField)):
 			writeProblem(w, http.StatusForbidden, "have the proxy set "+proxycheck.TokenField+" to one of the server's tokens")
 		default:
 			r.proxies.ServeHTTP(w, req)
@@ -126,9 +126,9 @@ func (r *routes) base(api http.Handler) *http.ServeMux {
 }
 
 func (r *routes) addMetrics(mux *http.ServeMux) {
-	mux.Handle("GET /metrics", guard(r.tokens, r.metrics))
+	mux.Handle("GET /metrics", r.gate.before(r.metrics))
 	mux.HandleFunc("/metrics", onlyBy("GET, HEAD"))
-	mux.Handle("GET /shadow", guard(r.tokens, r.shadow))
+	mux.Handle("GET /shadow", r.gate.before(r.shadow))
 	mux.HandleFunc("/shadow", onlyBy("GET, HEAD"))
 }
 

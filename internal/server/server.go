@@ -136,7 +136,7 @@ func (s *server) open(ctx context.Context) error {
 		}
 	}
 
-	return s.openDoors()
+	return s.openDoors() //nolint:contextcheck // a scrape has no context
 }
 
 // openAccess reads who may call, and over which channel.
@@ -193,6 +193,10 @@ func (s *server) openDoors() error {
 		config.Tokens = tokens
 	}
 
+	if s.admin != nil {
+		config.Bare = s.admin.Bare
+	}
+
 	if s.identity != nil {
 		config.TLS = s.identity.config()
 	}
@@ -206,11 +210,17 @@ func (s *server) openDoors() error {
 	}
 
 	proxies := proxycheck.New(proxycheck.Config{Limiter: s.engine.limiter, Trusted: trusted, Logger: s.log})
-	sources := append(s.engine.sources(), grpcCounts(s.grpc), httpCounts(&s.panics), proxyCounts(proxies), buildInfo())
+	sources := append(s.engine.sources(),
+		grpcCounts(s.grpc), httpCounts(&s.panics), proxyCounts(proxies), bareCallers(s.admin), buildInfo())
 	routes := routes{
 		door: door, proxies: proxies, admin: s.admin, ready: s.ready, metrics: metricsHandler(sources...),
-		shadow: serveShadow(s.engine.limiter), tokens: tokens, panics: &s.panics, log: s.log,
+		shadow: serveShadow(s.engine.limiter), gate: gate{tokens: tokens}, panics: &s.panics, log: s.log,
 	}
+
+	if s.admin != nil {
+		routes.gate.bare = s.admin.Bare
+	}
+
 	s.http = newHTTPServer(routes.handler(s.adminListener != nil), s.identity, s.log)
 
 	if s.adminListener != nil {

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"sync/atomic"
 
+	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/coordinator"
 	"github.com/leaseway/leaseway/internal/rpc"
 	"github.com/leaseway/leaseway/internal/store/memory"
@@ -94,6 +96,21 @@ const panicsHelp = "Bugs that were contained."
 
 func httpCounts(panics *atomic.Int64) source {
 	return func(s *scrape) { s.counter("recovered_panics_total", panicsHelp, panics.Load(), label{"in", "http"}) }
+}
+
+const withoutTokenHelp = "Those heard of lately that show no token, while there are tokens of role holder and none is required."
+
+// bareCallers are who would be shut out if tokens were required.
+func bareCallers(door *admin.Door) source {
+	return func(s *scrape) {
+		if door == nil {
+			return
+		}
+
+		holders, services := door.Without(context.Background())
+		s.gauge("without_token", withoutTokenHelp, int64(holders), label{"who", "holders"})
+		s.gauge("without_token", withoutTokenHelp, int64(services), label{"who", "services"})
+	}
 }
 
 func buildInfo() source {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -90,14 +91,32 @@ func bearer(header string) string {
 	return strings.TrimSpace(token)
 }
 
-// guard lets only callers with a valid token through to next. Without an admitter it lets everyone through.
-func guard(tokens admitter, next http.Handler) http.Handler {
-	if tokens == nil {
-		return next
+// gate lets only callers with a valid token through, or those without while they are let in.
+type gate struct {
+	tokens admitter              // nil lets everyone through
+	bare   func(addr netip.Addr) // hears who was let in without; may be nil
+}
+
+// admits reports whether a caller with this token is let through. A wrong one counts as none.
+func (g gate) admits(r *http.Request, token string) bool {
+	switch {
+	case g.tokens == nil || token != "" && g.tokens.Allows(token):
+		return true
+	case !g.tokens.Allows(""):
+		return false
 	}
 
+	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && g.bare != nil {
+		g.bare(from.Addr().Unmap())
+	}
+
+	return true
+}
+
+// before is next behind the gate.
+func (g gate) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !tokens.Allows(bearer(r.Header.Get("Authorization"))) {
+		if !g.admits(r, bearer(r.Header.Get("Authorization"))) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="leaseway"`)
 			writeProblem(w, http.StatusUnauthorized, "send the header Authorization: Bearer TOKEN with one of the server's tokens")
 
