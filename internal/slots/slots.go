@@ -251,7 +251,7 @@ func (s *State) open(ask Ask) int {
 		if h.Fate == Shared {
 			fate = Shared
 		} else {
-			h.Slots, h.Fate = 0, Displaced
+			h.Slots, h.Offer, h.Fate = 0, 0, Displaced
 		}
 	}
 

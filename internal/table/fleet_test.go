@@ -159,6 +159,33 @@ func TestTheFleetsCapacityFollowsItsServers(t *testing.T) {
 	}
 }
 
+// A server that stops takes its workers along at once, whether or not it had requests in flight: nobody waits for the end of a
+// heartbeat.
+func TestAServerThatStopsOffersNothing(t *testing.T) {
+	t.Parallel()
+
+	for _, requests := range []int{0, 5} {
+		r := newRig(t, 0, "rules: []\nshedders: {fleet: {}}")
+		r.add(table.Config{Workers: 100})
+		r.add(table.Config{Workers: 100})
+		r.to(r.now + 30*sec)
+
+		for _, s := range r.wantEntered(requests, 1, requests, rule.ClassRead) {
+			s.Release()
+		}
+
+		if err := r.holders[1].Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+
+		r.to(r.now + 9*sec)
+
+		if n := r.holders[0].Fleet().Stats().Capacity; n > 125 {
+			t.Errorf("9 s after one of two servers of 100 workers stopped, the capacity is %d", n)
+		}
+	}
+}
+
 // While no server announces anything nothing is shed.
 func TestAFleetOfUnknownCapacityShedsNothing(t *testing.T) {
 	t.Parallel()

@@ -397,7 +397,7 @@ func (t *Table) recall(r *Rule) {
 	})
 }
 
-// returnSlots gives back what is idle, as far as ctx allows. What is in flight expires.
+// returnSlots gives back what is idle, and takes back what is offered, as far as ctx allows. What is in flight expires.
 func (t *Table) returnSlots(ctx context.Context) error {
 	for range slotCalls { // wait for the calls under way, and let no other begin
 		select {
@@ -415,7 +415,10 @@ func (t *Table) returnSlots(ctx context.Context) error {
 				k.mu.Lock()
 				defer k.mu.Unlock()
 
-				if k.Slots() > 0 || k.Doubts(t.clock.Now()) {
+				offered := k.offer > 0
+				k.offer = 0
+
+				if offered || k.Slots() > 0 || k.Doubts(t.clock.Now()) {
 					holding = append(holding, k)
 				}
 			})

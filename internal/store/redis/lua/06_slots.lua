@@ -70,7 +70,7 @@ local function slotsOpen(s, ask)
       if h.fate == Shared then
         fate = Shared
       else
-        h.slots, h.fate = 0, Displaced
+        h.slots, h.offer, h.fate = 0, 0, Displaced
       end
     end
   end
