@@ -210,7 +210,7 @@ func highest(loads []Load) float64 {
 func shedConfig(c *rule.WorkerShedder) shed.Config {
 	return shed.Config{
 		High: float64(c.High) / 100, Low: float64(c.Low) / 100,
-		Rise: c.Rise.Microseconds(), Fall: c.Fall.Microseconds(), Stale: c.Stale.Microseconds(),
+		Rise: c.Rise.Microseconds(), Fall: c.Fall.Microseconds(), Hold: c.Hold.Microseconds(), Stale: c.Stale.Microseconds(),
 	}
 }
 

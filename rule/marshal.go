@@ -46,6 +46,7 @@ type (
 		Low       string `json:"low,omitempty"`
 		Rise      string `json:"rise,omitempty"`
 		Fall      string `json:"fall,omitempty"`
+		Hold      string `json:"hold,omitempty"`
 		Stale     string `json:"stale,omitempty"`
 		InFlight  int64  `json:"inFlight,omitempty"`
 		QueueWait string `json:"queueWait,omitempty"`
@@ -246,8 +247,8 @@ func (s *Shedders) document() *sheddersDocument {
 	if w := s.Worker; w != nil {
 		doc.Worker = &workerDocument{
 			Mode: unusual(int(w.Mode), modeWords()), High: percentText(w.High, usualHigh), Low: percentText(w.Low, usualLow),
-			Rise: unusualSpan(w.Rise, usualRise), Fall: unusualSpan(w.Fall, usualFall), Stale: unusualSpan(w.Stale, usualStale),
-			InFlight: w.InFlight, QueueWait: spanText(w.QueueWait),
+			Rise: unusualSpan(w.Rise, usualRise), Fall: unusualSpan(w.Fall, usualFall),
+			Hold: spanText(w.Hold), Stale: unusualSpan(w.Stale, usualStale), InFlight: w.InFlight, QueueWait: spanText(w.QueueWait),
 		}
 	}
 	if f := s.Fleet; f != nil {

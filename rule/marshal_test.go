@@ -142,7 +142,7 @@ func drawDocument(t *rapid.T) []byte {
 		}
 	}
 	if some("shedders", 2) {
-		doc["shedders"] = pick("which shedders", map[string]any{}, map[string]any{"worker": map[string]any{}}, map[string]any{
+		doc["shedders"] = pick("which shedders", map[string]any{}, map[string]any{"worker": map[string]any{}}, map[string]any{"worker": map[string]any{"hold": "2s"}}, map[string]any{
 			"worker": map[string]any{"mode": "shadow", "high": "80%", "low": "75%", "rise": "1s", "inFlight": 5, "queueWait": "10ms"},
 			"fleet":  map[string]any{"mode": "off", "capacity": pick("capacity", "workers", 5), "reserve": "20%"},
 		})

@@ -36,13 +36,19 @@ func (v value) shedders() (s Shedders) {
 
 // workerShedder reads the shedder of a process; nil when it is no map.
 func (v value) workerShedder() *WorkerShedder {
-	o, ok := v.object(modeKey, "high", "low", "rise", "fall", "stale", "inFlight", "queueWait")
+	o, ok := v.object(modeKey, "high", "low", "rise", "fall", "hold", "stale", "inFlight", "queueWait")
 	if !ok {
 		return nil
 	}
 	s := &WorkerShedder{
 		Mode: Mode(o.choice(modeKey, modeWords())), High: o.percent("high", usualHigh, 2), Low: o.percent("low", usualLow, 1),
 		Rise: o.span("rise", usualRise), Fall: o.span("fall", usualFall), Stale: usualStale,
+	}
+	if hold, ok := o.get("hold"); ok {
+		s.Hold = hold.duration(minShedSpan, maxShedSpan)
+		if _, both := o.get("fall"); both {
+			o.last("fall", "hold").fail("fall and hold are two ways to say how what is shed comes back", "write one of them")
+		}
 	}
 	if stale, ok := o.get("stale"); ok {
 		s.Stale = stale.duration(minStale, maxShedSpan)
@@ -58,7 +64,7 @@ func (v value) workerShedder() *WorkerShedder {
 			fmt.Sprintf("low is %d%% and high %d%%: between them nothing changes, and there is no between", s.Low, s.High),
 			"write a low below high")
 	}
-	if s.Rise > 0 && s.Fall > 0 && s.Fall < s.Rise {
+	if s.Rise > 0 && s.Fall > 0 && s.Fall < s.Rise && s.Hold == 0 {
 		o.last("rise", "fall").fail("what is shed would come back faster than it went, and the load with it",
 			"write a fall that is no shorter than rise")
 	}

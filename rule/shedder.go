@@ -16,6 +16,9 @@ type WorkerShedder struct {
 	High, Low int
 	// Rise is how long the load must be high until one class more is shed as a whole, Fall how long low until one is back.
 	Rise, Fall time.Duration
+	// Hold, if it is not 0, takes the place of Fall: how long the load must be low until nothing is shed any more, and for how
+	// long none begins after that.
+	Hold time.Duration
 	// Stale is for how long a load is believed when nothing is heard any more; then nothing is shed.
 	Stale time.Duration
 	// InFlight is how many requests at once count as 100 % of a process; 0 does not count them.

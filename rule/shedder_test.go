@@ -32,6 +32,11 @@ shedders:
 		t.Errorf("got %+v", f)
 	}
 	roundTrip(t, all.Next(nil, 4))
+	held := parsed(t, "rules: []\nshedders: {worker: {high: 90%, low: 80%, hold: 2s}}")
+	if w := held.Shedders.Worker; w.Hold != 2*time.Second || w.Rise != 2*time.Second {
+		t.Errorf("got %+v", w)
+	}
+	roundTrip(t, held)
 	if none := parsed(t, "rules: []"); none.Shedders != (Shedders{}) {
 		t.Errorf("a document without shedders has %+v", none.Shedders)
 	}

@@ -19,6 +19,10 @@ func sheddersFields() []Field {
 			{Name: "low", Value: share(), Default: `"75%"`, Doc: "Below this load less is shed; between the two nothing changes."},
 			{Name: "rise", Value: span("100ms", "10m"), Default: `"2s"`, Doc: "How long the load must be high until one class more is shed as a whole."},
 			{Name: "fall", Value: span("100ms", "10m"), Default: `"10s"`, Doc: "How long it must be low until one class is back. No shorter than `rise`."},
+			{
+				Name: "hold", Value: span("100ms", "10m"), Doc: "Instead of `fall`: how long it must be low until nothing is shed any more, however much it was; " +
+					"shedding does not begin again for as long after that. [Short ones](decisions/0036-what-was-shed-comes-back-slowly.md) let the load swing.",
+			},
 			{Name: "stale", Value: span("1s", "10m"), Default: `"5s"`, Doc: "For how long the last load is believed when nothing is heard of it any more. Then nothing is shed."},
 			{Name: "inFlight", Value: whole("1", "1000000000"), Doc: "How many requests at once are a load of 100 %. Left out, they are not looked at."},
 			{Name: "queueWait", Value: span("1ms", "10m"), Doc: "The mean wait before a request begins that is a load of 100 %. Left out, it is not looked at."},

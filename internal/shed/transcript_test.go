@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write what came into the transcripts")
 // other every 100 ms; every step is 100 ms, of which each tenth is shown.
 func TestTranscripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) < 6 {
+	if err != nil || len(paths) < 7 {
 		t.Fatalf("only %d transcripts, %v: a moved directory would pass unseen", len(paths), err)
 	}
 
@@ -106,7 +106,9 @@ func (p *player) do(words []string) error {
 func (p *player) configure(words []string) error {
 	for _, word := range words {
 		name, value, _ := strings.Cut(word, "=")
-		span := map[string]*int64{"rise": &p.config.Rise, "fall": &p.config.Fall, "stale": &p.config.Stale}[name]
+		span := map[string]*int64{
+			"rise": &p.config.Rise, "fall": &p.config.Fall, "stale": &p.config.Stale, "hold": &p.config.Hold,
+		}[name]
 		share := map[string]*float64{"high": &p.config.High, "low": &p.config.Low}[name]
 
 		switch {

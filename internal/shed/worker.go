@@ -15,7 +15,7 @@
 //
 //	load > High           S rises by 1 in each Rise
 //	Low <= load <= High   S stays
-//	load < Low            S falls by 1 in each Fall
+//	load < Low            S falls by 1 in each Fall, or to 0 in Hold
 //
 // The package is pure: who measures the load, and when, is above it. The fleet's
 // shedder is another, over slots.
@@ -32,6 +32,10 @@ type Config struct {
 	High, Low  float64 // above High the level rises, below Low it falls
 	Rise, Fall int64   // how long it takes for one class
 	Stale      int64   // for how long the last load is believed
+
+	// Hold, if it is not 0, takes the place of Fall: below Low the level falls to 0 in that time, however high it is, and does
+	// not rise again for as long after. So shedding begins or ends once in each Hold at most.
+	Hold int64
 }
 
 // Worker is the level of one process over time. The zero Worker sheds nothing.
@@ -40,6 +44,8 @@ type Worker struct {
 	load  float64 // smoothed
 	at    int64   // of the last step
 	heard int64   // when a load was last known; before that, of the first step
+	from  float64 // the level when the load became low; 0 while it is not, or there is no Hold
+	rests int64   // until then the level stays 0, with a Hold
 	moved bool    // there was a step
 	began bool    // there is a load to smooth
 	stale bool
@@ -77,13 +83,31 @@ func (w *Worker) Step(now int64, c Config, load float64) {
 	passed = min(passed, c.Stale) // a process that was stopped was not busy meanwhile
 
 	switch {
-	case w.load > c.High:
-		w.level += float64(passed) / float64(c.Rise)
 	case w.load < c.Low:
-		w.level -= float64(passed) / float64(c.Fall)
+		w.fall(c, passed)
+	case w.load <= c.High:
+		w.from = 0
+	case w.at >= w.rests:
+		w.from = 0
+		w.level = min(w.level+float64(passed)/float64(c.Rise), Classes)
+	}
+}
+
+// fall lowers the level for a time in which the load was low.
+func (w *Worker) fall(c Config, passed int64) {
+	speed := 1 / float64(c.Fall)
+
+	if c.Hold > 0 {
+		w.from = max(w.from, w.level)
+		speed = w.from / float64(c.Hold)
 	}
 
-	w.level = max(0, min(w.level, Classes))
+	was := w.level
+	w.level = max(0, w.level-float64(passed)*speed)
+
+	if was > 0 && w.level == 0 {
+		w.from, w.rests = 0, w.at+c.Hold
+	}
 }
 
 // Level returns S, from 0 to 3.
@@ -106,7 +130,12 @@ func Drops(level float64, class int, place float64) bool { return place < Chance
 // Wait returns how long it takes, µs, until such a request passes again if the
 // level falls from now on.
 func Wait(level float64, class int, place float64, c Config) int64 {
-	return int64(math.Ceil(max(0, level-float64(class)-place) * float64(c.Fall)))
+	above := max(0, level-float64(class)-place)
+	if above > 0 && c.Hold > 0 {
+		return int64(math.Ceil(above / level * float64(c.Hold)))
+	}
+
+	return int64(math.Ceil(above * float64(c.Fall)))
 }
 
 // Place returns the place of a caller among all callers, from 0 to below 1: the

@@ -42,6 +42,36 @@ func TestTheLevelIsAlwaysALevel(t *testing.T) {
 	})
 }
 
+// With a hold shedding begins or ends once in that time at most, whatever the load does.
+func TestAHoldIsBetweenTwoChanges(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := usual()
+		c.Hold = rapid.Int64Range(1, 50).Draw(t, "hold") * second / 10
+
+		var w Worker
+
+		now, changed, sheds := int64(0), -c.Hold, false
+
+		for range rapid.IntRange(1, 60).Draw(t, "loads") {
+			load := rapid.SampledFrom([]float64{0, 0.5, 0.74, 0.8, 0.91, 1}).Draw(t, "load")
+
+			for range rapid.IntRange(1, 60).Draw(t, "steps") {
+				now += second / 10
+				w.Step(now, c, load)
+
+				if is := w.Level() > 0; is != sheds {
+					if now-changed < c.Hold {
+						t.Fatalf("shedding changed after %d µs of a hold of %d", now-changed, c.Hold)
+					}
+
+					sheds, changed = is, now
+				}
+			}
+		}
+	})
+}
+
 // A higher class is never dropped more than a lower one, and critical requests never.
 func TestClassesAreDroppedInOrder(t *testing.T) {
 	t.Parallel()
@@ -132,20 +162,25 @@ func TestUnknownCallersAreSpreadEvenly(t *testing.T) {
 func TestWaitIsUntilTheRequestPasses(t *testing.T) {
 	t.Parallel()
 
-	c := usual()
-	w := Worker{level: 2.5, began: true}
-	wait := Wait(w.Level(), 1, 0.25, c)
+	for want, c := range map[int64]Config{12.5 * second: usual(), 2 * second: held(4 * second)} {
+		w := Worker{level: 2.5, began: true}
+		wait := Wait(w.Level(), 1, 0.25, c)
 
-	if want := int64(12.5 * second); wait != want {
-		t.Fatalf("the wait is %d µs, want %d", wait, want)
+		if wait != want {
+			t.Fatalf("the wait is %d µs, want %d", wait, want)
+		}
+
+		for now := int64(second); now <= wait+second; now += second {
+			w.Step(now, c, 0)
+		}
+
+		if Drops(w.Level(), 1, 0.25) {
+			t.Errorf("it is still dropped at %v after the wait", w.Level())
+		}
 	}
 
-	for now := int64(second); now <= wait+second; now += second {
-		w.Step(now, c, 0)
-	}
-
-	if Drops(w.Level(), 1, 0.25) {
-		t.Errorf("it is still dropped at %v after the wait", w.Level())
+	if wait := Wait(0, 0, 0, held(second)); wait != 0 {
+		t.Errorf("the wait is %d µs while nothing is shed", wait)
 	}
 }
 
@@ -203,6 +238,13 @@ func TestALoopSettles(t *testing.T) {
 	}
 }
 
+func held(hold int64) Config {
+	c := usual()
+	c.Hold = hold
+
+	return c
+}
+
 // swing is how far the level goes up and down once a loop has had time to settle, at worst over mixes of classes that want more
 // than the process can do, where the load follows what is admitted after lag, s.
 func swing(c Config, lag float64) (worst float64) {
@@ -248,7 +290,8 @@ func TestALoopThatFollowsLateSwingsLittle(t *testing.T) {
 
 	for lag, most := range map[float64]float64{0.2: 0.2, 1: 0.6} {
 		got, than := swing(usual(), lag), swing(quick, lag)
-		t.Logf("a load that follows after %v s: %.2f with the usual times, %.2f with quick ones", lag, got, than)
+		t.Logf("a load that follows after %v s: %.2f with the usual times, %.2f with quick ones, %.2f with a hold of 2 s, %.2f of 10 s",
+			lag, got, than, swing(held(2*second), lag), swing(held(10*second), lag))
 
 		if got > most || than < 2*got {
 			t.Errorf("after %v s the level swings by %.2f, want %.2f at most; with quick times by %.2f", lag, got, most, than)
