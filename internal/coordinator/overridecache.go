@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 
 	"github.com/leaseway/leaseway/rule"
@@ -15,6 +16,11 @@ const (
 
 // overrideID names a key of a rule.
 type overrideID struct{ rule, key string }
+
+// own is id in memory of its own: an ask's texts are parts of a message, of which all would stay as long as one key does.
+func (id overrideID) own() overrideID {
+	return overrideID{strings.Clone(id.rule), strings.Clone(id.key)}
+}
 
 // remembered is what is known of a key's override.
 type remembered struct {
@@ -86,7 +92,7 @@ func (c *overrideCache) get(id overrideID) (remembered, bool) {
 	r, ok := s.old[id]
 	if ok {
 		delete(s.old, id)
-		s.add(id, r)
+		s.add(id.own(), r)
 	}
 
 	return r, ok

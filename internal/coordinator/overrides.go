@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,7 +143,7 @@ func (o *Overrides) rule(id string) *overridden {
 		return r
 	}
 
-	r, _ := o.rules.LoadOrStore(id, &overridden{})
+	r, _ := o.rules.LoadOrStore(strings.Clone(id), &overridden{})
 
 	return r
 }
@@ -195,7 +196,8 @@ func (o *Overrides) begin(list []wanted) (flights []chan struct{}) {
 		flights = append(flights, flight)
 
 		if first {
-			missing[one.rule] = append(missing[one.rule], one.key)
+			own := one.own()
+			missing[own.rule] = append(missing[own.rule], own.key)
 		}
 	}
 

@@ -192,13 +192,13 @@ func readNumber(ask *ledger.Ask, num int32, v uint64) {
 	case 7:
 		ask.DebtAcked = protowire.DecodeZigZag(v)
 	case 8:
-		ask.Takes = append(ask.Takes, int64(v))
+		ask.Takes = several(ask.Takes, v)
 	case 9:
 		ask.RaiseTo = int64(v)
 	case 10:
 		ask.Keep = v != 0
 	case 11:
-		ask.Needs = append(ask.Needs, int64(v))
+		ask.Needs = several(ask.Needs, v)
 	case 12:
 		ask.Ended = v
 	case 13:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
@@ -321,6 +322,35 @@ func TestBatchesThatCannotBeReadNameTheField(t *testing.T) {
 	} {
 		if _, fault := readRequest(t, req); fault == nil || fault.field != field {
 			t.Errorf("%s: fault %+v", field, fault)
+		}
+	}
+}
+
+// A message of a byte for each take must not become one of eight, or sixteen while it grows, before anybody looked at it: who
+// sends it may have no token.
+func TestTooManyTakesTakeNoMemory(t *testing.T) {
+	many := make([]int64, 1<<20)
+	ask := &leasewayv1.KeyAsk{Rule: "r", Takes: many, Needs: many}
+	packed := inWire(t, &leasewayv1.AcquireRequest{Holder: 1, Seq: 1, Asks: []*leasewayv1.KeyAsk{ask}})
+
+	numbers := bytes.Repeat([]byte{8<<3 | byte(varintType), 1}, 1<<20) // one field each
+	single := append(protowire.AppendVarint([]byte{9, 1, 0, 0, 0, 0, 0, 0, 0, 24, 1, 42}, uint64(len(numbers))), numbers...)
+
+	for name, message := range map[string][]byte{"packed": packed, "one by one": single} {
+		var batch ledger.Batch
+
+		bytesPer := testing.Benchmark(func(b *testing.B) {
+			b.Helper()
+
+			for range b.N {
+				if fault, err := readBatch(message, &batch); fault != nil || err != nil {
+					b.Fatal(fault, err)
+				}
+			}
+		}).AllocedBytesPerOp()
+
+		if n := len(batch.Asks[0].Ask.Takes); n != ledger.MaxTakes+1 || bytesPer > 16<<10 {
+			t.Errorf("%s: %d takes are kept, which the coordinator cannot refuse, or %d bytes for them", name, n, bytesPer)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/leaseway/leaseway/internal/ledger"
 )
 
 // The messages of Acquire are written and read without the generated types: a
@@ -174,14 +176,24 @@ func (f *fields) skip(num int32, kind protowire.Type) {
 	f.advance(protowire.ConsumeFieldValue(protowire.Number(num), kind, f.rest))
 }
 
-// packed appends the numbers of a repeated field to list.
+// packed appends the numbers of a repeated field to list, as several does.
 func (f *fields) packed(list []int64) []int64 {
 	numbers := fields{rest: f.text()}
 	for len(numbers.rest) > 0 {
-		list = append(list, int64(numbers.uint()))
+		list = several(list, numbers.uint())
 	}
 
 	f.broken = f.broken || numbers.broken
 
 	return list
+}
+
+// several appends a number of a repeated field to list, and no more than show that there are too many: each takes
+// one byte in a message, and eight in the list.
+func several(list []int64, v uint64) []int64 {
+	if len(list) > ledger.MaxTakes {
+		return list
+	}
+
+	return append(list, int64(v))
 }

@@ -103,6 +103,11 @@ func FuzzBatch(f *testing.F) {
 		req, batch := &leasewayv1.AcquireRequest{}, &ledger.Batch{}
 		wrong := proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(message, req)
 
+		for _, ask := range req.GetAsks() { // of too many only that is kept
+			ask.Takes = ask.GetTakes()[:min(len(ask.GetTakes()), ledger.MaxTakes+1)]
+			ask.Needs = ask.GetNeeds()[:min(len(ask.GetNeeds()), ledger.MaxTakes+1)]
+		}
+
 		fault, err := readBatch(bytes.Clone(message), batch)
 		if (err == nil) != (wrong == nil) {
 			t.Fatalf("error %v, of the generated code %v", err, wrong)
