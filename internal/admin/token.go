@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -82,6 +83,10 @@ func (d *Door) tokensNow(ctx context.Context) (*tokenBook, error) {
 	state, err := d.view.state(ctx)
 	if err != nil {
 		return nil, err
+	}
+
+	if state.Settings == nil { // a start without the store, and with rules alone
+		return nil, refuse(http.StatusServiceUnavailable, "it could not be read since the start")
 	}
 
 	if book := d.tokens.Load(); book != nil && book.state == state {
@@ -191,6 +196,10 @@ func (b *tokenBook) owner(token string, now time.Time) *principal {
 func (d *Door) Allows(token string) bool {
 	if d.config.Callers != nil && d.config.Callers.Allows(token) {
 		return true
+	}
+
+	if state := d.view.newest(); state != nil && state.Settings == nil {
+		return false // or else those whom a token keeps out would come in
 	}
 
 	book := d.callersNow()

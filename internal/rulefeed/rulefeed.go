@@ -112,16 +112,17 @@ func (f *Feed) Open(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	set, keptErr := f.kept()
-	if keptErr == nil && set != nil {
-		keptErr = f.config.Book.Put(set)
-		f.latest.Store(&rulestore.State{Head: rulestore.Head{Rules: set.Version}, Set: set})
+	last, keptErr := f.kept()
+	if keptErr == nil && last != nil {
+		keptErr = f.config.Book.Put(last.Set)
+		f.latest.Store(last)
 	}
-	if keptErr != nil || set == nil {
+	if keptErr != nil || last == nil {
 		return errors.Join(fmt.Errorf("rules: %w", err), keptErr)
 	}
 	f.noteDown(err)
-	f.log.Warn("started with the last rules that were kept, without the rule store", "rules", len(set.Rules), "version", set.Version)
+	f.log.Warn("started with the last rules that were kept, without the rule store",
+		"rules", len(last.Set.Rules), "version", last.Set.Version)
 	return nil
 }
 
@@ -259,7 +260,7 @@ func (f *Feed) inForce(state *rulestore.State, set *rule.Set) {
 		f.changes.Add(1)
 		f.log.Info("rules in force", "rules", len(set.Rules), "version", state.Rules)
 		f.logSwitches(set)
-		f.keep(set)
+		f.keep(state, set)
 	}
 	f.applied, f.known.Rules = true, state.Rules
 	f.version.Store(state.Rules)

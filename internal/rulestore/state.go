@@ -19,7 +19,7 @@ type State struct {
 	// Set is the rules, ordered by id, with the settings that are parts of the rule document; it is never nil. Its version is
 	// Head.Rules.
 	Set *rule.Set
-	// Settings are all of them, by name, but for bad ones.
+	// Settings are all of them, by name, but for bad ones; nil says that they are not known.
 	Settings map[string]json.RawMessage
 	// Written is the version that last wrote a rule, by id, or a setting, by SettingPlace; bad ones too.
 	Written map[string]uint64

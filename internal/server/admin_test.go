@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,6 +89,57 @@ func TestTheAdminDoorApart(t *testing.T) {
 	r.want(t, "GET /admin/rules", "", expected{http.StatusNotFound, ""})
 	r.want(t, "GET /metrics", "", expected{http.StatusNotFound, ""})
 	r.want(t, "GET /debug/pprof/", "", expected{http.StatusNotFound, ""})
+}
+
+// A coordinator that starts while its rule store is out of reach lets in whom it let in before, and nobody else.
+func TestTokensOutlastAStartWithoutTheStore(t *testing.T) {
+	dir := dataDir(t)
+	path := filepath.Join(t.TempDir(), "store", "rules.db")
+	must(t, os.Mkdir(filepath.Dir(path), 0o700))
+
+	kept := filepath.Join(dir, "coordinator", "settings.json")
+	args := []string{"--rule-store", "sqlite:" + path, "--rules-seed", file(t, thingsRules), "--data-dir", dir}
+	r := start(t, args...)
+	r.token = r.newToken(t, "admin")
+	people, holder := r.token, r.newToken(t, "holder")
+	r.want(t, "PUT /admin/settings/requireHolderToken?force=true", "true", expected{http.StatusOK, `"version"`})
+	_, id, _ := strings.Cut(holder, "_")
+	id, _, _ = strings.Cut(id, "_")
+	eventually(t, "both are known and kept, and that one is required", func() bool {
+		text, err := os.ReadFile(kept)
+
+		return err == nil && strings.Contains(string(text), id) && strings.Contains(string(text), "requireHolderToken")
+	})
+	must(t, r.end(t))
+
+	must(t, os.Rename(filepath.Dir(path), filepath.Dir(path)+".away"))
+	must(t, os.WriteFile(filepath.Dir(path), nil, 0o600))
+
+	for _, settings := range []bool{true, false} {
+		if !settings { // as an older release left it
+			must(t, os.Remove(kept))
+		}
+
+		r = start(t, args...)
+		r.want(t, "POST /v1/check", things("ada", 0), expected{http.StatusUnauthorized, ""})
+
+		managed, checked := http.StatusUnauthorized, http.StatusOK
+		if !settings { // who may call is not known then
+			managed, checked = http.StatusServiceUnavailable, http.StatusUnauthorized
+		}
+
+		r.want(t, "GET /admin/rules", "", expected{managed, ""})
+
+		r.token = holder
+		r.want(t, "POST /v1/check", things("ada", 0), expected{checked, ""})
+
+		if r.token = people; settings {
+			r.want(t, "GET /admin/rules", "", expected{http.StatusOK, "things"})
+			r.want(t, "PUT /admin/rules/things", oneRule, expected{http.StatusServiceUnavailable, "rule store"})
+		}
+
+		must(t, r.end(t))
+	}
 }
 
 // Tokens for holders that the store keeps admit to the doors of services, and to no other.
