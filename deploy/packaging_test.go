@@ -60,7 +60,7 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 		p = startProcess(t, os.Args[0], append([]string{
 			"serve", "--listen", http, "--grpc-listen", grpc, "--name", name, "--data-dir", filepath.Join(dir, name),
 		}, args...)...)
-		p.answers(t, http)
+		p.Answers(t, http)
 
 		return p, http, grpc
 	}
@@ -86,11 +86,11 @@ func TestAlertsAreAboutMetricsThatExist(t *testing.T) {
 		return err == nil
 	}
 
-	holder.eventually(t, "decides", decide)
+	holder.Eventually(t, "decides", decide)
 	scrape(main)
 	scrape(keeper)
-	coordinator.kill()
-	holder.eventually(t, "decides alone", func() bool {
+	coordinator.Kill()
+	holder.Eventually(t, "decides alone", func() bool {
 		scrape(agent)
 
 		return decide() && there["leaseway_degraded_decisions_total"]

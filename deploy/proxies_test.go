@@ -285,6 +285,6 @@ func (r *rig) outages(t *testing.T, status int) {
 
 	r.leaseway.stop(t)
 	check("hangs")
-	r.leaseway.kill()
+	r.leaseway.Kill()
 	check("is gone")
 }

@@ -14,15 +14,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/leaseway/leaseway/internal/proctest"
 )
 
 // patience is how long a test waits for what should come soon, on a machine that has other things to do.
-const patience = 20 * time.Second
+const patience = proctest.Patience
 
 // The rules of these tests: windows so long that nothing comes back while they run.
 const rules = `
@@ -115,7 +115,7 @@ func newRig(t *testing.T, k kind, closed bool) *rig {
 	write(t, filepath.Join(dir, "rules.yaml"), rules)
 	r.leaseway = startProcess(t, os.Args[0], "serve", "--rules", filepath.Join(dir, "rules.yaml"), "--listen", leaseway,
 		"--grpc-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--trusted-proxies", "127.0.0.1", "--log-format", "json")
-	r.leaseway.answers(t, leaseway)
+	r.leaseway.Answers(t, leaseway)
 
 	text := read(t, k.file)
 	if closed {
@@ -143,7 +143,7 @@ func newRig(t *testing.T, k kind, closed bool) *rig {
 	}
 
 	r.proxy = startProcess(t, program, k.args(dir, file)...)
-	r.proxy.answers(t, front)
+	r.proxy.Answers(t, front)
 
 	return r
 }
@@ -195,80 +195,23 @@ func serveSocket(w http.ResponseWriter, r *http.Request) {
 }
 
 // process is a program that ends with its test.
-type process struct {
-	cmd   *exec.Cmd
-	log   *transcript
-	ended chan struct{}
-}
+type process struct{ *proctest.Process }
 
 func startProcess(t *testing.T, program string, args ...string) *process {
 	t.Helper()
 
-	p := &process{log: &transcript{}, ended: make(chan struct{})}
-	p.cmd = exec.Command(program, args...)
-	p.cmd.Env = append(os.Environ(), role+"=program", "HOME="+t.TempDir())
-	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), role+"=program", "HOME="+t.TempDir())
 
-	// The program ends when its standard input does, even if this process is killed.
-	stdin, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-
-	go func() {
-		defer close(p.ended)
-
-		_ = p.cmd.Wait() // how it ended is for the test to say
-	}()
-
-	t.Cleanup(func() {
-		_ = stdin.Close()
-
-		p.kill()
-
-		if t.Failed() {
-			t.Logf("%s said:\n%s", filepath.Base(program), p.log)
-		}
-	})
-
-	return p
-}
-
-// kill ends the process without asking it, and waits until it is gone.
-func (p *process) kill() {
-	p.signal(syscall.SIGKILL)
-	<-p.ended
-}
-
-func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
-
-// answers waits until somebody listens at address.
-func (p *process) answers(t *testing.T, address string) {
-	t.Helper()
-
-	var dialer net.Dialer
-
-	p.eventually(t, "listens at "+address, func() bool {
-		conn, err := dialer.DialContext(t.Context(), "tcp", address)
-		if err == nil {
-			_ = conn.Close()
-		}
-
-		return err == nil
-	})
+	return &process{proctest.Start(t, cmd)}
 }
 
 // stop has the process hang, and waits until each of its threads does.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
-	p.signal(syscall.SIGSTOP)
-	p.eventually(t, "has stopped", func() bool {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.cmd.Process.Pid))
+	p.Signal(syscall.SIGSTOP)
+	p.Eventually(t, "has stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", p.PID()))
 		if err != nil || len(threads) == 0 {
 			return false
 		}
@@ -281,48 +224,6 @@ func (p *process) stop(t *testing.T) {
 
 		return true
 	})
-}
-
-// eventually waits until a condition holds, and fails if the process ends before that.
-func (p *process) eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-
-	for !holds() {
-		select {
-		case <-p.ended:
-			t.Fatalf("%v ended before it %s", p.cmd.Args, what)
-		case <-deadline.C:
-			t.Fatalf("after %v nothing %s", patience, what)
-		case <-poll.C:
-		}
-	}
-}
-
-// transcript is what a process wrote.
-type transcript struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write adds to it.
-func (l *transcript) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	return l.text.Write(b)
-}
-
-func (l *transcript) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	return l.text.String()
 }
 
 // ports is the last port that was given out. All are below those that systems give to connections, and each is given out once.

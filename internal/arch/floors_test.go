@@ -75,6 +75,7 @@ func floors() map[string]place {
 
 		"internal/load":                  {engine, nil},
 		"internal/mishap":                {engine, nil},
+		"internal/proctest":              {engine, nil}, // for tests alone
 		"internal/table":                 {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots", "internal/mishap"}},
 		"internal/coordinator":           {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},
 		"internal/rpc":                   {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},

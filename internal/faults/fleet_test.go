@@ -57,13 +57,13 @@ func TestNobodyTakesItselfForTheOnlyOne(t *testing.T) {
 	allKnow(t, fleet, holders)
 
 	for range 2 { // it comes back, and goes before it has heard of them all
-		c.kill()
+		c.Kill()
 		eventually(t, "all have noticed", func() bool { return degraded(fleet) })
 		c.run(t)
 		eventually(t, "one is well", func() bool { return !degraded(fleet) })
 	}
 
-	c.kill()
+	c.Kill()
 	eventually(t, "all have noticed", func() bool { return degraded(fleet) })
 	everyone.stop()
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+
+	"github.com/leaseway/leaseway/internal/proctest"
 )
 
 // holderMain is a holder as a process of its own. For each line on in, a number, it takes as many times from key "k" of
@@ -64,7 +66,7 @@ func holderMain(url, wait string, in io.Reader, out io.Writer) int {
 
 // remote is a holder that is a process of its own.
 type remote struct {
-	*process
+	*proctest.Process
 
 	answers int
 }
@@ -72,8 +74,8 @@ type remote struct {
 func newRemote(t *testing.T, url string, wait time.Duration) *remote {
 	t.Helper()
 
-	r := &remote{process: start(t, "holder", url, wait.String())}
-	eventually(t, "the holder is ready", func() bool { return strings.Contains(r.log.String(), "ready") })
+	r := &remote{Process: start(t, "holder", url, wait.String())}
+	eventually(t, "the holder is ready", func() bool { return strings.Contains(r.Log.String(), "ready") })
 
 	return r
 }
@@ -82,7 +84,7 @@ func newRemote(t *testing.T, url string, wait time.Duration) *remote {
 func (r *remote) ask(t *testing.T, n int) {
 	t.Helper()
 
-	if _, err := fmt.Fprintln(r.stdin.(io.Writer), n); err != nil {
+	if _, err := fmt.Fprintln(r.Stdin, n); err != nil {
 		t.Fatal(err)
 	}
 
@@ -98,7 +100,7 @@ func (r *remote) taken(t *testing.T) (passed, leased int) {
 	eventually(t, "the holder answers", func() bool {
 		lines = lines[:0]
 
-		for line := range strings.Lines(r.log.String()) {
+		for line := range strings.Lines(r.Log.String()) {
 			if strings.HasPrefix(line, "took") && strings.HasSuffix(line, "\n") {
 				lines = append(lines, line)
 			}

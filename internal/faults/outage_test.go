@@ -59,7 +59,7 @@ func TestCoordinatorUnreachable(t *testing.T) {
 		tr.more(t, 300)
 	}
 
-	c.kill()
+	c.Kill()
 	eventually(t, "all have noticed", func() bool { return degraded(fleet) })
 	loads["local"].sees(t, leaseway.OriginLocal, 300)
 	loads["small"].sees(t, leaseway.OriginLocal, 300)
@@ -169,7 +169,7 @@ func TestServerStartsWithoutCoordinator(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	c.kill()
+	c.Kill()
 
 	again := dial(t, 1, []string{c.grpc}, leaseway.WithStateDir(dir))[0]
 	if _, local := times(t, again, 100, at{"r", "k"}); local != 80/holders {

@@ -106,13 +106,13 @@ func (c *program) command(t *testing.T, args ...string) string {
 	t.Helper()
 
 	p := start(t, "program", args...)
-	<-p.ended
+	<-p.Ended
 
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Fatalf("%s: exit status %d\n%s", strings.Join(args, " "), code, p.log)
+	if code := p.ExitCode(); code != 0 {
+		t.Fatalf("%s: exit status %d\n%s", strings.Join(args, " "), code, p.Log)
 	}
 
-	return p.log.String()
+	return p.Log.String()
 }
 
 // writeContracts writes overrides as a file has them.
@@ -153,7 +153,7 @@ type residence struct{ now, most int }
 func (c *program) memory(t *testing.T) (r residence) {
 	t.Helper()
 
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}

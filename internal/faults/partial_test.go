@@ -3,7 +3,6 @@
 package faults
 
 import (
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/leaseway/leaseway"
 )
-
-// logger returns what writes to the transcript.
-func (l *transcript) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 const partialRules = `
 rules:

@@ -33,14 +33,14 @@ func TestHolderPausedPastItsLease(t *testing.T) {
 
 		paused.ask(t, many)
 		leased += passUntil(t, other, 2_000) // both are at it
-		paused.signal(syscall.SIGSTOP)
+		paused.Signal(syscall.SIGSTOP)
 
 		stopped := time.Now()
 		for time.Since(stopped) < 700*time.Millisecond { // its leases end after 500 ms, and 50 ms
 			leased += passUntil(t, other, 1_000)
 		}
 
-		paused.signal(syscall.SIGCONT)
+		paused.Signal(syscall.SIGCONT)
 
 		all, theirs := paused.taken(t)
 		leased, local = leased+theirs, local+all-theirs
@@ -82,7 +82,7 @@ func TestHolderKilled(t *testing.T) {
 
 	doomed.ask(t, 100_000_000)
 	tr.more(t, 2_000)
-	doomed.kill()
+	doomed.Kill()
 
 	killed := time.Since(tr.began)
 	over := killed + 600*time.Millisecond // the leases have ended

@@ -95,7 +95,7 @@ func TestHoldersAreBackSoonAfterACrash(t *testing.T) {
 	var all []time.Duration
 
 	for range times {
-		c.kill()
+		c.Kill()
 		eventually(t, "all have noticed", func() bool {
 			return !slices.ContainsFunc(fleet, func(l *leaseway.Limiter) bool { return !l.Degraded() })
 		})
@@ -112,11 +112,11 @@ func TestHoldersAreBackSoonAfterACrash(t *testing.T) {
 	}
 
 	// One that is only held up need not even be connected to again.
-	c.signal(syscall.SIGSTOP)
+	c.Signal(syscall.SIGSTOP)
 	eventually(t, "all have noticed", func() bool {
 		return !slices.ContainsFunc(fleet, func(l *leaseway.Limiter) bool { return !l.Degraded() })
 	})
-	c.signal(syscall.SIGCONT)
+	c.Signal(syscall.SIGCONT)
 
 	if took := slices.Max(backAfter(t, fleet)); took > backWithin+clock.allowance() {
 		t.Errorf("after a pause of the coordinator the last holder was back after %v, want %v", took, backWithin)

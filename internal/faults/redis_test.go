@@ -102,7 +102,7 @@ func TestCoordinatorOverRedisKilled(t *testing.T) {
 		t.Fatalf("%d of 60 passed", n)
 	}
 
-	coordinators[0].kill()
+	coordinators[0].Kill()
 
 	n, local := 0, 0
 
@@ -186,7 +186,7 @@ func TestRedisForgetsWhileNobodyLooks(t *testing.T) {
 		t.Fatalf("%d of 60 passed", n)
 	}
 
-	c.finish(t)
+	c.Finish(t)
 
 	if err := server.Do(t.Context(), "FLUSHALL"); err != nil {
 		t.Fatal(err)
@@ -208,8 +208,8 @@ func TestRedisForgetsWhileNobodyLooks(t *testing.T) {
 		}
 	}
 
-	if !strings.Contains(c.log.String(), "has lost the data") {
-		t.Errorf("nothing was said of it:\n%s", c.log)
+	if !strings.Contains(c.Log.String(), "has lost the data") {
+		t.Errorf("nothing was said of it:\n%s", c.Log)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestCoordinatorOverGuardedRedis(t *testing.T) {
 			t.Errorf("%s: %d of 100 passed, %d of them without Redis", name, n, local)
 		}
 
-		if strings.Contains(c.log.String(), "s3cret") {
+		if strings.Contains(c.Log.String(), "s3cret") {
 			t.Errorf("%s: the password is in the log", name)
 		}
 	}

@@ -32,14 +32,14 @@ func TestCoordinatorSlow(t *testing.T) {
 			"slow_close",
 			func(c *program, way *link) {
 				way.poison("slow_close", `{"delay": 30000}`)
-				c.kill()
+				c.Kill()
 			},
 			restarted,
 		},
 		{
 			"stopped",
-			func(c *program, _ *link) { c.signal(syscall.SIGSTOP) },
-			func(_ *testing.T, c *program, _ *link) { c.signal(syscall.SIGCONT) },
+			func(c *program, _ *link) { c.Signal(syscall.SIGSTOP) },
+			func(_ *testing.T, c *program, _ *link) { c.Signal(syscall.SIGCONT) },
 		},
 	} {
 		t.Run(fault.name, func(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+
+	"github.com/leaseway/leaseway/internal/proctest"
 )
 
 // slowly refills so slowly that nothing comes back while a test runs.
@@ -41,7 +43,7 @@ func TestStoreLosesItsData(t *testing.T) {
 		}
 	}
 
-	c.finish(t)
+	c.Finish(t)
 	c.run(t)
 	eventually(t, "it is well", well)
 
@@ -49,7 +51,7 @@ func TestStoreLosesItsData(t *testing.T) {
 		t.Errorf("after a stop in good order %d more passed, want 40", n)
 	}
 
-	c.kill()
+	c.Kill()
 	c.run(t)
 	eventually(t, "it is well", well)
 
@@ -70,10 +72,10 @@ func TestStoreLosesItsData(t *testing.T) {
 func TestHoldersRefuseToMixStores(t *testing.T) {
 	a := newCoordinator(t, slowly)
 	b := newCoordinator(t, slowly)
-	log := &transcript{}
+	log := &proctest.Transcript{}
 
 	// Both sign with one key, or that would be refused first.
-	b.kill()
+	b.Kill()
 	b.args = append(b.args, "--signing-key-file", a.path("key"))
 	b.run(t)
 
@@ -130,10 +132,10 @@ func TestHoldersRefuseToMixStores(t *testing.T) {
 	})
 
 	http.DefaultClient.CloseIdleConnections()
-	h.kill()
+	h.Kill()
 
 	// With one of them gone the rest is one store again.
-	b.kill()
+	b.Kill()
 	eventually(t, "they lease again", func() bool {
 		for _, l := range fleet {
 			times(t, l, 1, at{"r", "probe"})

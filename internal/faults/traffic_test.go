@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+
+	"github.com/leaseway/leaseway/internal/proctest"
 )
 
 // deadline is how long a request of these tests may wait for a coordinator: the default.
@@ -45,7 +47,7 @@ func dial(t *testing.T, n int, urls []string, opts ...leaseway.Option) []*leasew
 }
 
 // logTo returns an option that keeps what a holder logs.
-func logTo(log *transcript) leaseway.Option {
+func logTo(log *proctest.Transcript) leaseway.Option {
 	return leaseway.WithLogger(slog.New(slog.NewTextHandler(log, nil)))
 }
 

@@ -5,6 +5,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/rpc"
 	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/internal/store/memory"
@@ -20,7 +22,7 @@ import (
 
 // workshop is coordinators of one store in this process, for what no process of ours can be made to do.
 type workshop struct {
-	log       *transcript
+	log       *proctest.Transcript
 	store     *badStore
 	addresses []string
 	servers   []*rpc.Server
@@ -43,7 +45,7 @@ func newWorkshop(t *testing.T, rules string, n int) *workshop {
 
 	t.Cleanup(func() { _ = kept.Close(context.Background()) })
 
-	w := &workshop{log: &transcript{}, store: &badStore{Store: kept}}
+	w := &workshop{log: &proctest.Transcript{}, store: &badStore{Store: kept}}
 	for range n {
 		w.serve(t, set)
 	}
@@ -59,7 +61,7 @@ func (w *workshop) serve(t *testing.T, set *rule.Set) {
 		t.Fatal(err)
 	}
 
-	c, err := coordinator.New(coordinator.Config{Store: w.store, Book: book, Logger: w.log.logger()})
+	c, err := coordinator.New(coordinator.Config{Store: w.store, Book: book, Logger: w.log.Logger(slog.LevelInfo)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +71,7 @@ func (w *workshop) serve(t *testing.T, set *rule.Set) {
 		t.Fatal(err)
 	}
 
-	server := rpc.NewServer(rpc.ServerConfig{Coordinator: c, Logger: w.log.logger()})
+	server := rpc.NewServer(rpc.ServerConfig{Coordinator: c, Logger: w.log.Logger(slog.LevelInfo)})
 	ctx, cancel := context.WithCancel(context.Background())
 
 	var work sync.WaitGroup

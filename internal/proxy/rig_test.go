@@ -15,6 +15,7 @@ import (
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/accesslog"
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what should come at once.
-const patience = 20 * time.Second
+const patience = proctest.Patience
 
 // noRules lets everything pass.
 const noRules = "rules: []"
@@ -157,19 +158,7 @@ func silent(t *testing.T) string {
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-
-	for !ok() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("after %v still not: %s", patience, what)
-		case <-tick.C:
-		}
-	}
+	proctest.Eventually(t, what, ok)
 }
 
 // get asks for path with header fields, as name and value in turn.
