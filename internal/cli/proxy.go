@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -39,19 +36,7 @@ func newProxy() *cobra.Command {
 			"  leaseway proxy --upstream h2c://127.0.0.1:50051 --rules rules.yaml   # gRPC",
 		Args: noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
-			config, err := settings.Load(server.Environ())
-			if err != nil {
-				return err
-			}
-
-			look := make(chan os.Signal, 1)
-
-			signal.Notify(look, syscall.SIGHUP)
-			defer signal.Stop(look)
-
-			config.Look = look
-
-			return untilStopped(cmd.Context(), func(ctx context.Context) error {
+			return serveUntilStopped(cmd.Context(), settings, func(ctx context.Context, config server.Config) error {
 				return server.RunProxy(ctx, config, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			})
 		}),

@@ -38,20 +38,7 @@ func newServe() *cobra.Command {
 			"  leaseway serve --coordinator 127.0.0.1:8081 --listen 127.0.0.1:8090 --grpc-listen 127.0.0.1:8091",
 		Args: noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
-			config, err := settings.Load(server.Environ())
-			if err != nil {
-				return err
-			}
-
-			// SIGHUP would end the process. A service manager sends it when there is something new to read.
-			look := make(chan os.Signal, 1)
-
-			signal.Notify(look, syscall.SIGHUP)
-			defer signal.Stop(look)
-
-			config.Look = look
-
-			return untilStopped(cmd.Context(), func(ctx context.Context) error {
+			return serveUntilStopped(cmd.Context(), settings, func(ctx context.Context, config server.Config) error {
 				return server.Run(ctx, config, cmd.ErrOrStderr())
 			})
 		}),
@@ -67,6 +54,24 @@ var errStoppedAtOnce = errors.New("stopped at once by a second signal; counts si
 // hasty is how long after the first signal another one is taken for the same: whoever signals a process and its group, as
 // timeout does, means to stop it once.
 const hasty = time.Second
+
+// serveUntilStopped calls serve with what the settings say, until signals stop it.
+func serveUntilStopped(ctx context.Context, settings *server.Settings, serve func(context.Context, server.Config) error) error {
+	config, err := settings.Load(server.Environ())
+	if err != nil {
+		return err
+	}
+
+	// SIGHUP would end the process. A service manager sends it when there is something new to read.
+	look := make(chan os.Signal, 1)
+
+	signal.Notify(look, syscall.SIGHUP)
+	defer signal.Stop(look)
+
+	config.Look = look
+
+	return untilStopped(ctx, func(ctx context.Context) error { return serve(ctx, config) })
+}
 
 // untilStopped calls serve with a context that the first signal ends. A second one, unless it comes hastily, does not wait for
 // serve to return, since the process is about to end.
