@@ -13,12 +13,15 @@ import (
 	"github.com/leaseway/leaseway/internal/demo"
 )
 
-// role is the variable that tells this binary to be the program instead of tests.
+// role is the variable that tells this binary to be the program, or an API, instead of tests.
 const role = "DEPLOY_ROLE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(role) == "program" {
+	switch os.Getenv(role) {
+	case "program":
 		os.Exit(cli.Main(append([]string{demo.ChildCommand}, os.Args[1:]...), os.Stdin, os.Stdout, os.Stderr))
+	case "api":
+		os.Exit(apiMain(os.Args[1], os.Args[2], os.Stdin))
 	}
 
 	ports.Store(20_000 + rand.Int64N(10_000)) // test binaries that run beside this one begin elsewhere

@@ -37,6 +37,9 @@ import (
 	"github.com/leaseway/leaseway/leasewayhttp"
 )
 
+// flushWithin is how long a piece of an answer waits for more of it. Short answers are complete before that, and leave in one piece.
+const flushWithin = 10 * time.Millisecond
+
 // Config is what a Proxy is made of. Zero values are the defaults that the fields name.
 type Config struct {
 	Upstreams []string       // http, https or h2c URLs without a path; at least one
@@ -87,6 +90,8 @@ func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 		ModifyResponse: p.mend,
 		ErrorHandler:   p.fail,
 		BufferPool:     p,
+		// An answer whose length is known may come slowly, too. Others, and events, are sent on at once.
+		FlushInterval: flushWithin,
 		// What becomes of single connections is counted, not logged.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}

@@ -61,6 +61,40 @@ func TestEventsArriveWhenTheyAreSent(t *testing.T) {
 	close(next)
 }
 
+// An answer that says how long it will be is no reason to wait for all of it.
+func TestAnAnswerOfKnownLengthIsSentOnAsItComes(t *testing.T) {
+	for _, first := range []string{"", "half"} {
+		next := make(chan struct{})
+		up := upstreamOf(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "8")
+			_, _ = io.WriteString(w, first)
+			w.(http.Flusher).Flush()
+			<-next
+
+			_, _ = io.WriteString(w, "halfhalf"[len(first):])
+		})
+		f := serve(t, noRules, Config{Upstreams: []string{up.URL}})
+
+		resp, err := f.client.Get(f.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		text := make([]byte, 8)
+		if _, err := io.ReadFull(resp.Body, text[:len(first)]); err != nil {
+			t.Error(err)
+		}
+
+		close(next)
+
+		if _, err := io.ReadFull(resp.Body, text[len(first):]); err != nil || string(text) != "halfhalf" {
+			t.Errorf("got %q, %v", text, err)
+		}
+
+		_ = resp.Body.Close()
+	}
+}
+
 // The answer to a body's first half comes before its second half is sent: neither direction waits for the other.
 func TestBothDirectionsStreamAtOnceOverHTTP2(t *testing.T) {
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
