@@ -122,6 +122,22 @@ func (d *Door) identify(r *http.Request) (*principal, *Problem) {
 	return nil, refuse(http.StatusUnauthorized, "send the header Authorization: Bearer TOKEN; leaseway token create makes one")
 }
 
+// Reads says whether a call, of a route that is not the door's, is by somebody who may see what concerns all rules: by a
+// token or a certificate of their own.
+func (d *Door) Reads(r *http.Request) bool {
+	book := d.callersNow()
+	if book == nil {
+		return false
+	}
+
+	p := d.byCertificate(r)
+	if token := bearer(r.Header.Get("Authorization")); token != "" {
+		p = book.owner(token, d.config.Now())
+	}
+
+	return p != nil && p.role >= Viewer && p.whole()
+}
+
 // open says whether nobody was given a right yet, so that this machine has all of them.
 func (d *Door) open(r *http.Request, tokens *tokenBook) bool {
 	return !tokens.any() && len(d.config.Certificates) == 0 && local(r)

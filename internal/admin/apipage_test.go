@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/proxycheck"
 	"github.com/leaseway/leaseway/internal/rest"
 )
 
@@ -28,6 +29,7 @@ func wholeAPI(t *testing.T) huma.API {
 
 	api := rest.New(http.NewServeMux(), "0")
 	check.New(nil).Register(api)
+	proxycheck.Describe(api)
 
 	door := newRig(t).door
 	door.Register(api)

@@ -125,3 +125,12 @@ func TestInstancesSayWhoIsBehind(t *testing.T) {
 	r.send(http.MethodGet, "/admin/instances", "").want(http.StatusOK, `"version":9`, `"behind":1`, `"more":2`,
 		`{"name":"a","incarnation":"ff","version":9,"behind":false,"seen":"2026-01-01T12:00:00Z"}`)
 }
+
+// What is wrong is said to be where it was sent.
+func TestABadAddressIsNamedByItsPlace(t *testing.T) {
+	r := newRig(t)
+	r.send(http.MethodGet, "/v1/limits?ip=nowhere", "").
+		want(http.StatusUnprocessableEntity, `"location":"query.ip"`, `"detail":"ip`).lacks("attributes", "nowhere")
+	r.send(http.MethodPost, "/v1/limits", `{"attributes": {"ip": "nowhere"}}`).
+		want(http.StatusUnprocessableEntity, `"location":"body.attributes.ip"`).lacks("nowhere")
+}

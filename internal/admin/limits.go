@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -74,7 +75,12 @@ func (d *Door) registerLimits(api huma.API) {
 			return d.limits(ctx, &in.LimitsInput, in.Key, nil)
 		}
 
-		return d.limits(ctx, &in.LimitsInput, "", &check.Attributes{User: in.User, IP: in.IP})
+		req, err := asked(&check.Attributes{User: in.User, IP: in.IP}, "query.")
+		if err != nil {
+			return nil, err
+		}
+
+		return d.limits(ctx, &in.LimitsInput, "", req)
 	})
 	register(d, api, route{
 		id: "find-limits", method: http.MethodPost, path: "/v1/limits", summary: "See what a request has left under each rule",
@@ -85,22 +91,24 @@ func (d *Door) registerLimits(api huma.API) {
 			return nil, unfit("body.key", "is not given once", "write key, or attributes")
 		}
 
-		return d.limits(ctx, &in.LimitsInput, in.Body.Key, in.Body.Attributes)
+		if in.Body.Key != "" {
+			return d.limits(ctx, &in.LimitsInput, in.Body.Key, nil)
+		}
+
+		req, err := asked(in.Body.Attributes, "body.attributes.")
+		if err != nil {
+			return nil, err
+		}
+
+		return d.limits(ctx, &in.LimitsInput, "", req)
 	})
 }
 
 // limits are what a key, or a request, has left.
-func (d *Door) limits(ctx context.Context, in *LimitsInput, key string, attributes *check.Attributes) (*limitsOutput, error) {
+func (d *Door) limits(ctx context.Context, in *LimitsInput, key string, req *rule.Request) (*limitsOutput, error) {
 	state, err := d.view.state(ctx)
 	if err != nil {
 		return nil, err
-	}
-
-	var req *rule.Request
-	if attributes != nil {
-		if req, err = asked(attributes); err != nil {
-			return nil, err
-		}
 	}
 
 	p := caller(ctx)
@@ -187,15 +195,15 @@ func seconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
-// asked is the request of which attributes speak.
-func asked(attributes *check.Attributes) (*rule.Request, error) {
+// asked is the request of which attributes speak, which are sent below root.
+func asked(attributes *check.Attributes, root string) (*rule.Request, error) {
 	req, err := attributes.Request()
 	req.Peek = true
 
 	if field, ok := errors.AsType[*check.FieldError](err); ok {
-		location := "body." + field.Field
+		name := strings.TrimPrefix(field.Field, "attributes.")
 
-		return nil, refuse(http.StatusUnprocessableEntity, "%s", field.Error()).at(location, field.Message, "")
+		return nil, refuse(http.StatusUnprocessableEntity, "%s %s", name, field.Message).at(root+name, field.Message, "")
 	}
 
 	return &req, err

@@ -53,11 +53,6 @@ func (s *checkServer) ask(ctx context.Context, q *question) (*check.Explained, e
 	return answer, nil
 }
 
-// get reads what the server has at path, which may have a query.
-func (s *checkServer) get(ctx context.Context, path string) ([]byte, error) {
-	return s.call(ctx, http.MethodGet, path, http.NoBody)
-}
-
 // call makes one call to the server, and returns its answer if that has status 200.
 func (s *checkServer) call(ctx context.Context, method, path string, body io.Reader) ([]byte, error) {
 	address, err := s.address()

@@ -265,11 +265,11 @@ func (c *client) open(ctx context.Context, call apiCall) (*http.Response, error)
 	return nil, no
 }
 
-// do sends a call and reads the answer into v.
-func (c *client) do(ctx context.Context, call apiCall, v any) error {
+// text sends a call and returns the answer.
+func (c *client) text(ctx context.Context, call apiCall) ([]byte, error) {
 	resp, err := c.open(ctx, call)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 
@@ -277,13 +277,23 @@ func (c *client) do(ctx context.Context, call apiCall, v any) error {
 
 	switch {
 	case err != nil:
-		return fmt.Errorf("read the server's answer: %w", err)
+		return nil, fmt.Errorf("read the server's answer: %w", err)
 	case len(text) > maxAnswer:
-		return fmt.Errorf("the server's answer has more than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the server's answer has more than %d bytes", maxAnswer)
+	}
+
+	return text, nil
+}
+
+// do sends a call and reads the answer into v.
+func (c *client) do(ctx context.Context, call apiCall, v any) error {
+	text, err := c.text(ctx, call)
+	if err != nil {
+		return err
 	}
 
 	if err := json.Unmarshal(text, v); err != nil {
-		return fmt.Errorf("the server's answer is not that of its admin API: %w", err)
+		return fmt.Errorf("the server's answer cannot be read (is a Leaseway server at that URL?): %w", err)
 	}
 
 	return nil

@@ -114,6 +114,8 @@ func inCommands(text string) string {
 		"GET /admin/tokens lists them", "leaseway token list shows them",
 		"GET /admin/switches lists", "leaseway kill lists",
 		"DELETE the rule", "leaseway rules delete",
+		"send the header Authorization: Bearer TOKEN with one of the server's tokens",
+		"it is for something else here, or for some rules only",
 	).Replace(text)
 
 	return regexp.MustCompile(`GET /admin/rules/([^/ ]+)/versions`).ReplaceAllString(text, "leaseway rules history $1")

@@ -1,16 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	dto "github.com/prometheus/client_model/go"
@@ -18,6 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
+	"github.com/leaseway/leaseway/internal/server"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -42,41 +42,36 @@ func newShadow() *cobra.Command {
 	}
 
 	var (
-		server checkServer
-		output string
-		top    int
+		r   remote
+		top uint
 	)
 
 	report := &cobra.Command{
-		Use:     "report --server URL",
-		Short:   "Say what shadow mode would have refused",
-		Long:    shadowHelp,
-		Example: "  leaseway shadow report --server http://127.0.0.1:8080",
-		Args:    noArguments,
-		RunE: run(func(cmd *cobra.Command, _ []string) error {
-			asJSON, err := jsonOutput(output)
+		Use:   "report",
+		Short: "Say what shadow mode would have refused",
+		Long:  shadowHelp,
+		Example: "  leaseway shadow report --server http://127.0.0.1:8080\n" +
+			"  leaseway shadow report --context prod --top 20",
+		Args: noArguments,
+		RunE: r.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
+			found, err := readShadows(ctx, c, top)
 			if err != nil {
 				return err
 			}
 
-			if server.url == "" {
-				return fmt.Errorf("%s needs --server URL (see %[1]s --help)", cmd.CommandPath())
-			}
+			return show(cmd, &r, found, func(w io.Writer, found *shadowReport) error {
+				if err := writeShadows(w, found.Shadows); err != nil {
+					return err
+				}
 
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-
-			return reportShadows(ctx, cmd.OutOrStdout(), &server, shadowForm{asJSON: asJSON, top: top})
+				return writeShadowKeys(w, found.Keys)
+			})
 		}),
 	}
 
-	flags := report.Flags()
-	flags.StringVar(&server.url, "server", "", "ask the server at this `URL`, such as https://limits.example:8080")
-	flags.StringVar(&server.tokenFile, "token-file", "", "`file` with the token that the server asks for")
-	flags.StringVar(&server.ca, "ca", "", "`file` with the certificates that vouch for the server")
-	flags.IntVar(&top, "top", usualTop, "of each rule name so many whom it would have refused: a `number` from 0 to 100")
-	flags.StringVarP(&output, "output", "o", outputText, "`form` of the answer: text or json")
-	flags.SortFlags = false
+	report.Flags().UintVar(&top, "top", usualTop, "of each rule name so many whom it would have refused: a `number` from 0 to 100")
+	r.addTo(report.Flags(), true)
+	completeForms(report)
 
 	cmd.AddCommand(report)
 
@@ -92,46 +87,31 @@ type shadow struct {
 	Allowed *int64 `json:"allowed,omitempty"` // of a rule: a shedder does not count what it lets pass
 }
 
-// shadowForm is what a report shows, and how.
-type shadowForm struct {
-	asJSON bool
-	top    int
-}
-
-func reportShadows(ctx context.Context, w io.Writer, server *checkServer, form shadowForm) error {
-	text, err := server.get(ctx, "/metrics")
+// readShadows reads the counts of a server, and the top ones of whom each rule and shedder would have refused.
+func readShadows(ctx context.Context, c *client, top uint) (*shadowReport, error) {
+	text, err := c.text(ctx, apiCall{method: http.MethodGet, path: []string{"metrics"}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 
-	families, err := parser.TextToMetricFamilies(strings.NewReader(string(text)))
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("the server's /metrics cannot be read (is a Leaseway server at that URL?): %w", err)
+		return nil, fmt.Errorf("the server's /metrics cannot be read (is a Leaseway server at that URL?): %w", err)
 	}
 
-	answer, err := shadowText(ctx, server, form.top)
-	if err != nil {
-		return err
+	var answer server.ShadowText
+
+	call := apiCall{method: http.MethodGet, path: []string{"shadow"}}
+	if err := c.do(ctx, call.with("top", strconv.FormatUint(uint64(top), 10)), &answer); err != nil {
+		return nil, err
 	}
 
-	who := answer.Keys
 	shadows := append(shadowRules(families["leaseway_decisions_total"]),
 		shadowShedders(families["leaseway_shed_total"], answer.Shedders)...)
 
-	if form.asJSON {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-
-		return encoder.Encode(shadowReport{Shadows: shadows, Keys: who})
-	}
-
-	if err := writeShadows(w, shadows); err != nil {
-		return err
-	}
-
-	return writeShadowKeys(w, who)
+	return &shadowReport{Shadows: shadows, Keys: answer.Keys}, nil
 }
 
 // shadowRules adds up the decisions of each rule in shadow mode.

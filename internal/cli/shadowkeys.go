@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -18,20 +16,6 @@ const usualTop = 5
 type shadowReport struct {
 	Shadows []shadow               `json:"shadows"`
 	Keys    []server.ShadowKeyText `json:"keys"`
-}
-
-// shadowText asks a server which shedders are in shadow mode, and whom those and rules would have refused, of each the top ones.
-func shadowText(ctx context.Context, from *checkServer, top int) (answer server.ShadowText, err error) {
-	text, err := from.get(ctx, "/shadow?top="+strconv.Itoa(top))
-	if err != nil {
-		return answer, err
-	}
-
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return answer, fmt.Errorf("the server's /shadow cannot be read (is a Leaseway server at that URL?): %w", err)
-	}
-
-	return answer, nil
 }
 
 func writeShadowKeys(w io.Writer, keys []server.ShadowKeyText) error {

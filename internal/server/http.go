@@ -55,6 +55,7 @@ func (r *routes) handler(adminApart bool) http.Handler {
 	api := http.NewServeMux()
 	described := rest.New(api, Version())
 	r.door.Register(described)
+	proxycheck.Describe(described)
 	api.HandleFunc("/v1/check", onlyBy("POST"))
 	api.HandleFunc("/v1/rules/{ruleId}/check", onlyBy("POST"))
 	api.HandleFunc("/v1/", notFound)
@@ -126,9 +127,9 @@ func (r *routes) base(api http.Handler) *http.ServeMux {
 }
 
 func (r *routes) addMetrics(mux *http.ServeMux) {
-	mux.Handle("GET /metrics", r.gate.before(r.metrics))
+	mux.Handle("GET /metrics", r.gate.forReaders(r.metrics))
 	mux.HandleFunc("/metrics", onlyBy("GET, HEAD"))
-	mux.Handle("GET /shadow", r.gate.before(r.shadow))
+	mux.Handle("GET /shadow", r.gate.forReaders(r.shadow))
 	mux.HandleFunc("/shadow", onlyBy("GET, HEAD"))
 }
 

@@ -218,7 +218,7 @@ func (s *server) openDoors() error {
 	}
 
 	if s.admin != nil {
-		routes.gate.bare = s.admin.Bare
+		routes.gate.bare, routes.gate.reads = s.admin.Bare, s.admin.Reads
 	}
 
 	s.http = newHTTPServer(routes.handler(s.adminListener != nil), s.identity, s.log)

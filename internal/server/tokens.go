@@ -93,8 +93,24 @@ func bearer(header string) string {
 
 // gate lets only callers with a valid token through, or those without while they are let in.
 type gate struct {
-	tokens admitter              // nil lets everyone through
-	bare   func(addr netip.Addr) // hears who was let in without; may be nil
+	tokens admitter                 // nil lets everyone through
+	bare   func(addr netip.Addr)    // hears who was let in without; may be nil
+	reads  func(*http.Request) bool // lets people see what the server does; may be nil
+}
+
+// forReaders is next behind the gate, or for people who may see what concerns all rules.
+func (g gate) forReaders(next http.Handler) http.Handler {
+	guarded := g.before(next)
+
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.reads != nil && g.reads(r) {
+			next.ServeHTTP(w, r)
+
+			return
+		}
+
+		guarded.ServeHTTP(w, r)
+	})
 }
 
 // admits reports whether a caller with this token is let through. A wrong one counts as none.
