@@ -52,6 +52,14 @@ type Query struct {
 	Limit int
 }
 
+// Check finds what no store can be asked. The error is an *Error.
+func (q *Query) Check() error {
+	if !isText(q.Rule) {
+		return invalid("rule", "write the id of a rule", "%.40q is no text", q.Rule)
+	}
+	return nil
+}
+
 // MaxLookup is how many keys one query may look up.
 const MaxLookup = 10_000
 
@@ -76,7 +84,7 @@ func (o *Override) Check() error {
 		return err
 	}
 	switch {
-	case o.Rule == "" || len(o.Rule) > maxRuleID || strings.ContainsRune(o.Rule, 0) || !utf8.ValidString(o.Rule):
+	case o.Rule == "" || len(o.Rule) > maxRuleID || !isText(o.Rule):
 		return invalid(place, "write the id of the rule", "the override is of no rule")
 	case len(o.Hash) != 0 && (!o.Secret || len(o.Hash) != sha256.Size):
 		return invalid(place, "take both from an export", "a hash has %d bytes and is of a secret key", sha256.Size)
@@ -169,7 +177,7 @@ func ParseCursor(text string) (ruleID string, storedKey []byte, err error) {
 	before, after, _ := strings.Cut(text, ".")
 	id, err1 := hex.DecodeString(before)
 	storedKey, err2 := hex.DecodeString(after)
-	if err1 != nil || err2 != nil || len(storedKey) == 0 || len(text) > 4*(maxRuleID+rule.MaxKey) {
+	if err1 != nil || err2 != nil || len(storedKey) == 0 || !isText(string(id)) || len(text) > 4*(maxRuleID+rule.MaxKey) {
 		return "", nil, invalid("after", "take it from the page before", "%.40q is no place in the list", text)
 	}
 	return string(id), storedKey, nil
@@ -183,6 +191,9 @@ func (o *Override) hint() string {
 	return (&rule.Rule{Secret: true}).ShowKey(o.Key)
 }
 
+// isText says whether a text is one that every store can keep, and look for.
+func isText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
 // checkText bounds what people write, to what every store can keep.
 func checkText(place, text string, required bool) error {
 	switch {
@@ -190,7 +201,7 @@ func checkText(place, text string, required bool) error {
 		return invalid(place, "write one", "is empty")
 	case len(text) > MaxText:
 		return invalid(place, "write less", "has %d bytes, which is more than %d", len(text), MaxText)
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+	case !isText(text):
 		return invalid(place, "write UTF-8 without the character 0", "is no text")
 	}
 	return nil

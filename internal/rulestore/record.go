@@ -2,6 +2,7 @@ package rulestore
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 )
 
@@ -52,8 +53,15 @@ const MaxPage = 1000
 
 // Check bounds the page. The error is an *Error.
 func (p *Page) Check() error {
-	if p.Limit < 0 || p.Limit > MaxPage {
+	switch {
+	case p.Limit < 0 || p.Limit > MaxPage:
 		return invalid("limit", "write a number from 1 to 1000", "%d is out of bounds", p.Limit)
+	case p.Before > math.MaxInt64:
+		return invalid("before", "write a number that a page names", "%d is out of bounds", p.Before)
+	case p.Version > math.MaxInt64:
+		return invalid("version", "write one that there is", "%d is out of bounds", p.Version)
+	case !isText(p.Place):
+		return invalid("place", "name a rule or setting", "%.40q is no text", p.Place)
 	}
 	return nil
 }

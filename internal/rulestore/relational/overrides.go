@@ -20,6 +20,10 @@ const step = 500
 // Overrides looks up keys, or lists, as the query says. An error of code Invalid is about one row, and the next come after it.
 func (s *Store) Overrides(ctx context.Context, query rulestore.Query) iter.Seq2[rulestore.Override, error] {
 	return func(yield func(rulestore.Override, error) bool) {
+		if err := query.Check(); err != nil {
+			yield(rulestore.Override{}, err)
+			return
+		}
 		if query.Keys != nil {
 			s.lookup(ctx, query, yield)
 			return

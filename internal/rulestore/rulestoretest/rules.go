@@ -177,6 +177,25 @@ func testHistory(t *testing.T, site Site) {
 	if one := history(t, s, rulestore.Page{Version: 2}); len(one) != 1 || one[0].Differences[0].Place != "rules b" {
 		t.Errorf("version 2 is %+v", one)
 	}
+	for _, page := range []rulestore.Page{ // which a caller may write, and no database takes
+		{Before: 1 << 63}, {Version: 1<<64 - 1}, {Place: rulestore.RulePlace("\x00")}, {Place: rulestore.RulePlace("\xff")},
+	} {
+		if _, err := s.History(t.Context(), page); rulestore.CodeOf(err) != rulestore.Invalid {
+			t.Errorf("%+v: error %v, want one of the caller's making", page, err)
+		}
+	}
+	for _, id := range []string{"\x00", "\xff"} {
+		for _, query := range []rulestore.Query{
+			{Rule: id}, {Rule: id, Limit: 1}, {Rule: id, Keys: []string{"k"}},
+			{After: (&rulestore.Override{Rule: id, Key: "k"}).Cursor()},
+		} {
+			for _, err := range s.Overrides(t.Context(), query) {
+				if rulestore.CodeOf(err) != rulestore.Invalid {
+					t.Errorf("%+v: error %v, want one of the caller's making", query, err)
+				}
+			}
+		}
+	}
 	if _, err := s.History(t.Context(), rulestore.Page{Limit: rulestore.MaxPage + 1}); rulestore.CodeOf(err) != rulestore.Invalid {
 		t.Errorf("too large a page: %v", err)
 	}
