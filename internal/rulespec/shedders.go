@@ -71,8 +71,9 @@ shedders:
 
 The fleet shedder lets a request that is not critical begin while fewer such requests than the capacity without the reserve, and
 fewer requests than the capacity, are in flight over all servers. Critical ones are counted and never refused. Servers announce
-what they can do with ` + "`leaseway.WithWorkers(n)`" + `; when one comes or goes the capacity follows without a jump, within some
-twenty seconds. It counts what is served behind the middleware, and requests of programs that set ` + "`Request.Finishes`" + ` and call
+what they can do with ` + "`leaseway.WithWorkers(n)`" + `; when one comes or goes the capacity follows without a jump, over some
+seven seconds. One that stops in good order says so; one that crashes counts, as does what was in flight there, until the fleet
+gives it up, ten seconds after it was last heard of. It counts what is served behind the middleware, and requests of programs that set ` + "`Request.Finishes`" + ` and call
 ` + "`Limiter.Done`" + `. While no coordinator answers it lets everything pass.
 
 A request goes through one chain: kill switch, worker shedder, fleet shedder, ` + "`concurrency`" + ` rules, all other rules. What an earlier
