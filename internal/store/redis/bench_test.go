@@ -18,14 +18,15 @@ import (
 const batchOps = 100
 
 // BenchmarkApply measures one op on one server, in calls of batchOps: what a
-// holder that renews leases costs, and what a take of a key that nobody leases does.
+// holder that renews leases costs, alone and as one of twenty, and what a take of a key that nobody leases does.
 func BenchmarkApply(b *testing.B) {
 	for _, kind := range []struct {
 		name string
 		ask  func(i int) ledger.Ask
 	}{
-		{"renew", func(i int) ledger.Ask { return ledger.Ask{RaiseTo: int64(i%3) * 10, Keep: true} }},
-		{"take", func(int) ledger.Ask { return ledger.Ask{Takes: []int64{1}} }},
+		{"renew", func(i int) ledger.Ask { return ledger.Ask{Holder: 1, RaiseTo: int64(i%3) * 10, Keep: true} }},
+		{"crowd", func(i int) ledger.Ask { return ledger.Ask{Holder: uint64(1 + i%20), RaiseTo: 40, Keep: true} }},
+		{"take", func(int) ledger.Ask { return ledger.Ask{Holder: 1, Takes: []int64{1}} }},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			s := openAt(b, []string{redistest.NewServer(b).Address})
@@ -36,7 +37,7 @@ func BenchmarkApply(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				for k := range ops {
 					ask := kind.ask(i)
-					ask.Holder, ask.Seq = 1, uint64(i+1)
+					ask.Seq = uint64(i + 1)
 					ops[k] = store.Op{
 						Key:   store.Key{Rule: "r", Key: strconv.Itoa(k)},
 						Terms: ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000},

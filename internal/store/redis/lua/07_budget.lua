@@ -3,6 +3,9 @@
 -- been brought to its now: see roll.
 local Guard, MaxTakes = 50000, 64
 
+-- opened returns a lease of the present window with all that it has, so that it may be changed: see unpackLeases.
+local opened
+
 local function noWindow() return {start = 0, used = 0, prev = 0} end
 
 local function noAhead() return {start = 0, used = 0, leases = {}} end
@@ -119,7 +122,7 @@ local function roll(s)
     if w.start ~= s.window.start then
       s.old = {}
       if t.algorithm == SlidingWindow and w.prev > 0 then s.old = s.leases end
-      for _, l in ipairs(s.old) do l.exp = w.start + t.ttl end
+      for _, l in ipairs(s.old) do opened(l).exp = w.start + t.ttl end
       s.leases = {}
       s.window = {start = w.start, used = w.used, prev = w.prev}
       begin(s, w.start)

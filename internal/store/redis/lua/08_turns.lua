@@ -6,7 +6,8 @@ local function left(l) return l.granted - l.spent end
 
 local function outstanding(s)
   local o = 0
-  for _, l in ipairs(s.leases) do o = o + left(l) end
+  local leases = s.leases
+  for i = 1, #leases do o = o + leases[i].granted - leases[i].spent end
   return o
 end
 
@@ -27,9 +28,9 @@ local function fair(s) return max(1, floor(floor(s.terms.burst * 4 / 5) / #s.lea
 
 -- waiting counts the holders that wait for their turn, and l.
 local function waiting(s, l)
-  local n = 1
-  for _, o in ipairs(s.leases) do
-    if o ~= l and o.due > s.now then n = n + 1 end
+  local n, leases = 1, s.leases
+  for i = 1, #leases do
+    if leases[i] ~= l and leases[i].due > s.now then n = n + 1 end
   end
   return n
 end
@@ -86,8 +87,9 @@ end
 -- even distances, so that each finds the same.
 local function turn(s, l)
   local last = s.now
-  for _, o in ipairs(s.leases) do
-    if o ~= l then last = max(last, o.due) end
+  local leases = s.leases
+  for i = 1, #leases do
+    if leases[i] ~= l and leases[i].due > last then last = leases[i].due end
   end
   local whole, step = collect(s), gap(s, l)
   local pause = min(last + step - s.now, 2 * whole)

@@ -12,8 +12,8 @@ local function newLease(s, ask, granted, seq)
 end
 
 local function find(list, holder)
-  for i, l in ipairs(list) do
-    if l.holder == holder then return i end
+  for i = 1, #list do
+    if list[i].holder == holder then return i end
   end
 end
 
@@ -30,7 +30,7 @@ local function observe(s, now)
       s.ahead.start = stop
     end
     for _, l in ipairs(s.leases) do
-      l.exp = l.exp + back
+      opened(l).exp = l.exp + back
       l.due = 0
     end
     slotsShift(s.slots, back)
@@ -40,8 +40,13 @@ end
 
 -- forfeit drops the leases whose time is over, oldest first, each as if it were the only one.
 local function forfeit(s)
+  local leases, first = s.leases, s.now + 1
+  for i = 1, #leases do
+    if leases[i].exp < first then first = leases[i].exp end
+  end
+  if first > s.now then return end -- as mostly
   local ended, live, out = {}, {}, 0
-  for _, l in ipairs(s.leases) do
+  for _, l in ipairs(leases) do
     out = out + left(l)
     if l.exp <= s.now then
       ended[#ended + 1] = l
@@ -49,7 +54,6 @@ local function forfeit(s)
       live[#live + 1] = l
     end
   end
-  if #ended == 0 then return end
   table.sort(ended, function(a, b) return a.exp < b.exp end) -- of those that end together the first lifts highest
   for _, l in ipairs(ended) do
     lift(s, l.exp, out)
@@ -263,7 +267,7 @@ local function apply(s, now, terms, ask)
   if ask.ahead then return applyAhead(s, ask) end
 
   local i = find(s.leases, ask.holder)
-  local l = i and s.leases[i]
+  local l = i and opened(s.leases[i])
   if l and ask.seq < l.seq then return {superseded = true, seq = ask.seq} end
   if l and ask.seq == l.seq then
     local short = l.granted < ask.raiseTo or popcount(l.takenLow) + popcount(l.takenHigh) < #ask.takes

@@ -36,7 +36,10 @@ local function idle(s) return #s.leases + #s.ahead.leases == 0 and clear(s) <= s
 -- after which Redis may forget it.
 local function ends(s)
   local last = clear(s)
-  for _, l in ipairs(s.leases) do last = max(last, l.exp) end
+  local leases = s.leases
+  for i = 1, #leases do
+    if leases[i].exp > last then last = leases[i].exp end
+  end
   for _, l in ipairs(s.old) do last = max(last, l.exp) end
   if bucket(s.terms) and #s.leases > 0 then
     local t = after(s, at(last), outstanding(s)) -- forfeited at the end, and refilled

@@ -76,23 +76,49 @@ local function packAnswer(a, offered, over, found)
     w.wait or 0, a.others or 0, a.holders or 0, a.askAgain or 0, a.burst or 0) .. tail
 end
 
-local LeaseFormat = '<c8i8i8i8i8i8i8i8i8I4I4'
+-- A lease takes 80 bytes. Of most leases of a ledger an op needs to know only how much they have and until when, so that
+-- is all that is read of them, and from says where they are: they are written as they were read. opened reads the rest of
+-- one, which must come before it is changed.
+local packLeases, unpackLeases
+do
+local LeaseFormat, LeaseSize = '<c8i8i8i8i8i8i8i8i8I4I4', 80
+local OutlineFormat = '<c8xxxxxxxxi8i8xxxxxxxxi8i8'
 
-local function packLeases(out, list)
-  for _, l in ipairs(list) do
-    out[#out + 1] = pack(LeaseFormat, l.holder, l.id, l.granted, l.spent, l.debt, l.exp, l.due, l.seq, l.version, l.takenLow, l.takenHigh)
+packLeases = function(out, list)
+  local raw, first, last -- of a run of leases that nobody has opened
+  for i = 1, #list do
+    local l = list[i]
+    if raw and (l.raw ~= raw or l.from ~= last + 1) then
+      out[#out + 1] = string.sub(raw, first, last)
+      raw = nil
+    end
+    if l.raw then
+      if not raw then raw, first = l.raw, l.from end
+      last = l.from + LeaseSize - 1
+    else
+      out[#out + 1] = pack(LeaseFormat, l.holder, l.id, l.granted, l.spent, l.debt, l.exp, l.due, l.seq, l.version, l.takenLow, l.takenHigh)
+    end
   end
+  if raw then out[#out + 1] = string.sub(raw, first, last) end
 end
 
-local function unpackLeases(n, bytes, pos)
+unpackLeases = function(n, bytes, pos)
   local list = {}
   for i = 1, n do
-    local l = {}
-    l.holder, l.id, l.granted, l.spent, l.debt, l.exp, l.due, l.seq, l.version, l.takenLow, l.takenHigh, pos =
-      unpack(LeaseFormat, bytes, pos)
-    list[i] = l
+    local l = {holder = '', granted = 0, spent = 0, exp = 0, due = 0, raw = bytes, from = pos} -- of its size from the start
+    l.holder, l.granted, l.spent, l.exp, l.due = unpack(OutlineFormat, bytes, pos)
+    list[i], pos = l, pos + LeaseSize
   end
   return list, pos
+end
+
+opened = function(l)
+  if l.raw then
+    l.holder, l.id, l.granted, l.spent, l.debt, l.exp, l.due, l.seq, l.version, l.takenLow, l.takenHigh = unpack(LeaseFormat, l.raw, l.from)
+    l.raw = nil
+  end
+  return l
+end
 end
 
 local StateFormat = '<i8i8i8i8i8i8i8i8i8i8i8I4I4I4I4I4'
@@ -135,6 +161,8 @@ local function unpackState(bytes, offered)
   s.leases, pos = unpackLeases(live, bytes, pos)
   s.old, pos = unpackLeases(old, bytes, pos)
   ahead.leases, pos = unpackLeases(next, bytes, pos)
+  for _, l in ipairs(s.old) do opened(l) end
+  for _, l in ipairs(ahead.leases) do opened(l) end
   for i = 1, holdings do
     local h = {}
     h.holder, h.name, h.slots, h.exp, h.seq, h.version, h.offer, h.fate, pos = unpack('<c8c8i8i8i8i8i8B', bytes, pos)

@@ -19,9 +19,17 @@ end
 
 local function termsField(ref) return 't' .. ref end
 
--- expireAfter has key live for ms, or as long as it would anyway.
-local function expireAfter(key, ms)
-  if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
+-- eased returns for how long a group is kept that must live for ms: longer, so that the next ops
+-- of it need not say so again, to Redis and to its replicas, but no longer than two windows.
+local function eased(t, ms)
+  local whole = t.length
+  if t.algorithm == TokenBucket or t.algorithm == LeakyBucket then whole = t.burst * t.p / t.q end
+  return max(ms, min(floor(whole / 500), 2 * ms + 5000))
+end
+
+-- expireAfter has the group live for ms, or as long as it would anyway.
+local function expireAfter(at, t, ms)
+  if redis.call('PTTL', at.group) < ms then redis.call('PEXPIRE', at.group, eased(t, ms)) end
 end
 
 -- lossOf returns when the data of this hash slot was lost, 0 for never. A mark
@@ -136,7 +144,7 @@ local function save(at, s, was)
     local rest = a and packRest(s, a, b) -- before the first write, which nothing may leave alone
     if a and keepTerms(at, s.terms, s.now) then
       if redis.call('HSET', at.group, at.name, rest) == 1 then sweep(at, s.now) end
-      expireAfter(at.group, ms)
+      expireAfter(at, s.terms, ms)
     else
       a = nil
       redis.call('SET', at.held, packState(s), 'PX', ms)

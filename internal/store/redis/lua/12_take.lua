@@ -4,6 +4,9 @@
 -- to the last bit, with none of their tables; for all else it is nil, and nothing
 -- was done.
 
+local take
+do -- Lua has 200 names in one scope, and no more
+
 -- plain returns seq, cost and debt of an ask that is no more than one take.
 local function plain(ask)
   if string.byte(ask) ~= 0 then return nil end
@@ -29,8 +32,34 @@ local function fullAt(at, now)
   return written + a, b
 end
 
+-- keep writes what is left of the ledger, and reports whether it could. A group that begins, as one of seldom
+-- keys often does, is written at once.
+local function keep(at, t, rest, ms)
+  if not at.terms then
+    local field, body = termsField(t.ref), string.sub(t.bytes, 5)
+    local kept = redis.call('HGET', at.group, field)
+    if not kept then
+      redis.call('HSET', at.group, field, body, at.name, rest)
+      if redis.call('HLEN', at.group) == 2 then
+        redis.call('PEXPIRE', at.group, eased(t, ms))
+        return true
+      end
+      renew(at, at.now, field)
+    elseif kept ~= body then
+      return false
+    else
+      redis.call('HSET', at.group, at.name, rest)
+      sweep(at, at.now)
+    end
+  else
+    redis.call('HSET', at.group, at.name, rest)
+  end
+  expireAfter(at, t, ms)
+  return true
+end
+
 -- take answers the ask if it is such a one; the key held is known to be missing.
-local function take(at, now, ask)
+take = function(at, now, ask)
   local t = at.offered
   if t.algorithm ~= TokenBucket then return nil end
   local seq, cost, debt = plain(ask)
@@ -38,13 +67,15 @@ local function take(at, now, ask)
   local tat, frac = fullAt(at, now)
   if not tat then return nil end
   local used = (tat - now) * t.q + frac + cost * t.p
-  if used > t.burst * t.p or not keepTerms(at, t, now) then return nil end
+  if used > t.burst * t.p then return nil end
   local micros = floor(used / t.q)
   frac = used - micros * t.q
-  if redis.call('HSET', at.group, at.name, packNumbers(t.ref, now, micros, frac)) == 1 then sweep(at, now) end
-  expireAfter(at.group, max(at.least, ceil((micros + (frac > 0 and 1 or 0)) / 1000)))
+  at.now = now
+  local ms = max(at.least, ceil((micros + (frac > 0 and 1 or 0)) / 1000))
+  if not keep(at, t, packNumbers(t.ref, now, micros, frac), ms) then return nil end
   return pack(AnswerFormat, at.found and SameTerms + DataLost or SameTerms, seq, 0, 1, 0, 0, 0, debt, t.ttl, micros, frac,
     0, 0, 0, 0, 0, 0, 1, 0, 0)
+end
 end
 
 -- op has KEYS group, held, mark, and ARGV the ledger's name in the group,

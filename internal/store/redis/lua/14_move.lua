@@ -20,7 +20,7 @@ local function stay(at, s, was)
   local rest = a and packRest(s, a, b)
   if not (a and keepTerms(at, s.terms, s.now)) then rest = packState(s) end
   redis.call('HSET', at.group, at.name, rest)
-  expireAfter(at.group, milliseconds(at, s))
+  expireAfter(at, s.terms, milliseconds(at, s))
 end
 
 -- moveHeld applies the ask to a ledger by itself, and reports whether there is one.
