@@ -60,11 +60,15 @@ func Open(ctx context.Context, url string, rules *rule.Set, opts ...Option) (*le
 		return nil, err
 	}
 
-	if _, err := s.book.Apply(rules); err != nil {
-		return nil, &leaseway.Error{Code: leaseway.CodeInvalid, Message: "these rules cannot be put in force", Err: err}
+	if _, err := s.accord.Apply(rules); err != nil { //nolint:contextcheck // before Join it asks nobody
+		return nil, unfit(err)
 	}
 
 	return s.open(ctx, o)
+}
+
+func unfit(err error) error {
+	return &leaseway.Error{Code: leaseway.CodeInvalid, Message: "these rules cannot be put in force", Err: err}
 }
 
 // OpenFile is Open with the rule document in the file at path, which is read again
@@ -76,7 +80,7 @@ func OpenFile(ctx context.Context, url, path string, opts ...Option) (*leaseway.
 		return nil, err
 	}
 
-	s.file = &rulesFile{path: path, apply: s.book.Apply, log: s.log}
+	s.file = &rulesFile{path: path, apply: s.accord.Apply, log: s.log}
 
 	if err := s.file.read(); err != nil {
 		return nil, &leaseway.Error{
@@ -101,7 +105,11 @@ func begin(url string, opts []Option) (*source, *options, error) {
 		return nil, nil, err
 	}
 
-	return &source{book: coordinator.NewBook(nil), config: *config, log: o.logger}, o, nil
+	book := coordinator.NewBook(nil)
+
+	return &source{
+		book: book, accord: coordinator.NewAccord(book, nil, o.logger), config: *config, log: o.logger,
+	}, o, nil
 }
 
 // open reaches Redis, or leaves that to the background, and puts a Limiter before it.
@@ -116,6 +124,11 @@ func (s *source) open(ctx context.Context, o *options) (*leaseway.Limiter, error
 	s.stop = stop
 
 	if err != nil {
+		// The rules are in force from here on, and numbered as by others when Redis says how.
+		if err := s.accord.Join(ctx, nil); err != nil {
+			return nil, errors.Join(unfit(err), s.close(ctx))
+		}
+
 		s.log.Warn("Redis cannot be reached yet: each rule's onUnavailable decides until it can", "error", err)
 		s.work.Go(func() { s.reach(background) })
 	} else {
@@ -149,6 +162,10 @@ func (s *source) connect(ctx context.Context) error {
 
 	c, err := coordinator.New(coordinator.Config{Store: kept, Book: s.book, Logger: s.log})
 	if err != nil {
+		return errors.Join(err, kept.Close(ctx))
+	}
+
+	if err := s.accord.Join(ctx, kept); err != nil {
 		return errors.Join(err, kept.Close(ctx))
 	}
 

@@ -33,6 +33,7 @@ var (
 // While it is connecting or silent an Acquire is an error, so that requests do not wait for it.
 type source struct {
 	book    *coordinator.Book
+	accord  *coordinator.Accord // which numbers its rules as other processes on this Redis do
 	config  redis.Config
 	file    *rulesFile // nil for rules that stay
 	log     *slog.Logger
@@ -98,8 +99,12 @@ func (s *source) Watch(ctx context.Context, known uint64, apply func(*rule.Set) 
 	return s.book.Watch(ctx, known, apply)
 }
 
-// run says who lives, until ctx ends.
-func (s *source) run(ctx context.Context) { _ = s.reached.Load().coordinator.Run(ctx) }
+// run says who lives, and numbers the rules as others do, until ctx ends.
+func (s *source) run(ctx context.Context) {
+	s.work.Go(func() { _ = s.accord.Run(ctx) })
+
+	_ = s.reached.Load().coordinator.Run(ctx)
+}
 
 // close ends the work and the connections.
 func (s *source) close(ctx context.Context) error {

@@ -21,9 +21,9 @@ const raiseEvery = time.Second
 // is max(µs of the clock, last + 1), so that the rules of a restarted coordinator
 // are newer than those it had before, though nothing was kept.
 //
-// A Book is the only one to number the rules of its holders. Coordinators of one
-// store that each read a file of their own must read the same: while the files
-// differ, whichever was applied last holds for a key.
+// A Book is the only one to number the rules of its holders, unless Number leaves that to
+// others: an Accord for coordinators of one store that each read a file. They must read the
+// same: while the files differ, whichever was applied last holds for a key.
 //
 // It is safe for concurrent use.
 type Book struct {

@@ -139,7 +139,11 @@ func (c *Coordinator) answer(ctx context.Context, batch *ledger.Batch, counted b
 	edition := c.book.now()
 
 	if batch.Version > edition.set.Version {
-		c.book.Raise(batch.Version) // its next batch finds newer rules here
+		c.book.Raise(batch.Version) // its next batch finds newer rules here, if not this one
+		edition = c.book.reach(ctx, edition, batch.Version)
+	}
+
+	if batch.Version > edition.set.Version {
 		fill(answers.Keys, ledger.KeyBehind)
 	} else {
 		c.apply(ctx, edition, batch, answers.Keys)

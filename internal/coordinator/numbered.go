@@ -1,8 +1,10 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/leaseway/leaseway/rule"
 )
@@ -13,6 +15,33 @@ var ErrOlder = errors.New("coordinator: the rules are not newer than those in fo
 // Number leaves the versions to somebody else, who counts them for all coordinators of a fleet: see Put. behind is called
 // when a holder shows a version above the present one, with a lock held; it must return at once. Before the first Put.
 func (b *Book) Number(behind func(version uint64)) { b.behind = behind }
+
+// reachWithin is how long a batch waits for rules that its holder knows already: much less than its requests do.
+const reachWithin = 5 * time.Millisecond
+
+// reach returns the edition that follows e if somebody else counts the versions, who has just been told that a holder has a newer
+// one: it waits a little for that, so that a holder which turns from one coordinator to another need not notice. Or else it is e.
+func (b *Book) reach(ctx context.Context, e *edition, version uint64) *edition {
+	if b.behind == nil || e.set.Version >= version {
+		return e
+	}
+
+	timer := time.NewTimer(reachWithin)
+	defer timer.Stop()
+
+	for e.set.Version < version {
+		select {
+		case <-e.done:
+			e = b.now()
+		case <-timer.C:
+			return e
+		case <-ctx.Done():
+			return e
+		}
+	}
+
+	return e
+}
 
 // Put puts a set in force under the versions that it has. One that says what the present one says, and is not newer, changes
 // nothing; any other that is not newer is ErrOlder. On another error, which names the rule at fault, the present set stays.

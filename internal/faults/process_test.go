@@ -3,10 +3,12 @@
 package faults
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -83,6 +85,26 @@ func (c *program) said(key string) (values []string) {
 	}
 
 	return values
+}
+
+// metric returns the value of a metric without labels, or "" if the program does not tell.
+func (c *program) metric(t *testing.T, name string) string {
+	t.Helper()
+
+	resp, err := http.Get("http://" + c.http + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return value
+		}
+	}
+
+	return ""
 }
 
 // freeAddress finds a port below those that systems hand out to connections: it must be free again after a restart.

@@ -118,6 +118,57 @@ func TestCoordinatorOverRedisKilled(t *testing.T) {
 	}
 }
 
+// Coordinators that read the same file number it alike: a holder that turns from one to another, all day long, never has an
+// outage, and whoever starts again has the number that it had.
+func TestCoordinatorsOfAFileNumberAlike(t *testing.T) {
+	const rules = `rules: [{id: r, keyBy: user, limit: 100, window: 12h, lease: {ttl: 1m}}]`
+
+	coordinators, addresses := overRedis(t, rules, redisServers.Shared(t), 3)
+	version := func(c *program) string {
+		v := c.metric(t, "leaseway_rules_version")
+		if v == "" || v == "0" {
+			t.Fatalf("a coordinator has version %q", v)
+		}
+
+		return v
+	}
+	alike := func() bool {
+		return version(coordinators[0]) == version(coordinators[1]) && version(coordinators[0]) == version(coordinators[2])
+	}
+
+	if !alike() {
+		t.Errorf("they number %s, %s and %s", version(coordinators[0]), version(coordinators[1]), version(coordinators[2]))
+	}
+
+	l := dial(t, 1, addresses, leaseway.WithDeadline(unhurried))[0]
+
+	for i, c := range coordinators {
+		before := version(c)
+
+		c.Finish(t) // whichever the holder has, it has another one then
+
+		if n, local := times(t, l, 20, at{"r", "user-" + strconv.Itoa(i)}); n != 20 || local != 0 {
+			t.Errorf("after coordinator %d stopped %d of 20 passed, %d of them without any", i, n, local)
+		}
+
+		c.run(t)
+
+		if now := version(c); now != before {
+			t.Errorf("coordinator %d numbered %s, and %s when it came back", i, before, now)
+		}
+	}
+
+	for i, c := range coordinators { // a new file reaches them one after the other
+		write(t, c.path("rules.yaml"), strings.Replace(rules, "100", "200", 1))
+
+		if n, local := times(t, l, 20, at{"r", "later-" + strconv.Itoa(i)}); n != 20 || local != 0 {
+			t.Errorf("while the file changed %d of 20 passed, %d of them without a coordinator", n, local)
+		}
+	}
+
+	eventually(t, "they number the new file alike", alike)
+}
+
 // A master is killed under load. Its replica takes over what it has heard of, and
 // what it has not is the only excess: at most what was granted in the time that was lost.
 func TestRedisMasterKilled(t *testing.T) {

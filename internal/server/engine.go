@@ -30,6 +30,7 @@ type engine struct {
 	storeCounts source
 	signer      *rpc.Signer
 	rules       *ruleFile            // nil without --rules
+	accord      *coordinator.Accord  // of those rules, among all coordinators of a store in Redis
 	shown       *rulestorefile.Store // of rules, for those who look at them
 	ruleStore   *rulefeed.Late       // nil with --rules
 	feed        *rulefeed.Feed       // from ruleStore
@@ -72,6 +73,10 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 		return err
 	}
 
+	if err := e.joinRules(ctx, config); err != nil {
+		return err
+	}
+
 	if config.Proxy == nil { // nobody leases from a proxy
 		if e.signer, err = openSigner(config, e.log); err != nil {
 			return err
@@ -104,9 +109,15 @@ func (e *engine) openRules(ctx context.Context, config *Config, book *coordinato
 		return e.openFeed(ctx, config, book)
 	}
 
+	apply := book.Apply
+	if !config.inMemory() {
+		e.accord = coordinator.NewAccord(book, nil, e.log)
+		apply = e.accord.Apply
+	}
+
 	e.shown = rulestorefile.New(config.Rules)
 	e.rules = &ruleFile{path: config.Rules, log: e.log, apply: func(set *rule.Set) (uint64, error) {
-		version, err := book.Apply(set)
+		version, err := apply(set)
 		if err == nil {
 			err = e.shown.Show(book.Current())
 		}
@@ -115,6 +126,23 @@ func (e *engine) openRules(ctx context.Context, config *Config, book *coordinato
 	}}
 
 	return e.rules.open()
+}
+
+// joinRules has the rules of a file numbered as other coordinators of the store have them, if there can be any.
+func (e *engine) joinRules(ctx context.Context, config *Config) error {
+	register, ok := e.store.(store.Register)
+	if e.accord == nil || !ok {
+		return nil
+	}
+
+	if err := e.accord.Join(ctx, register); err != nil {
+		return usage("--rules %s: %v", config.Rules, err)
+	}
+
+	e.log.Info("rules in force, numbered as by all coordinators of this store", "path", config.Rules,
+		"rules", len(e.book.Current().Rules), "version", e.book.Current().Version)
+
+	return e.shown.Show(e.book.Current())
 }
 
 // readiness is how to ask whether the engine can decide. Asking is cheap: anyone may, and as often as they like.
@@ -153,6 +181,11 @@ func (e *engine) run(ctx context.Context) {
 
 		tasks.Go(func() { _ = e.feed.Run(ctx) })
 		tasks.Go(func() { plans.run(ctx) })
+	}
+
+	if e.accord != nil {
+		tasks.Go(func() { _ = e.accord.Run(ctx) })
+		tasks.Go(func() { _ = e.book.Watch(ctx, e.book.Current().Version, e.shown.Show) })
 	}
 
 	if e.coordinator != nil {

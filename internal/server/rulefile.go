@@ -23,7 +23,7 @@ const maxRules = 32 << 20
 //	  └───bad────▶ refusal to start
 type ruleFile struct {
 	path  string
-	apply func(*rule.Set) (version uint64, err error)
+	apply func(*rule.Set) (version uint64, err error) // version is 0 as long as nobody has numbered them
 	log   *slog.Logger
 
 	content [sha256.Size]byte // that was judged last
@@ -54,7 +54,9 @@ func (f *ruleFile) open() error {
 		return usage("--rules %s: %v", f.path, err)
 	}
 
-	f.log.Info("rules in force", "path", f.path, "rules", len(set.Rules), "version", version)
+	if version > 0 { // or else they are numbered when there is a store
+		f.log.Info("rules in force", "path", f.path, "rules", len(set.Rules), "version", version)
+	}
 
 	return nil
 }

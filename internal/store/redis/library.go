@@ -28,6 +28,8 @@ type library struct {
 	move string // the function of one op in a slot that is on its way to another node
 	beat string // the function that notes who lives
 
+	number string // the function that notes how rules are numbered
+
 	loading sync.Mutex // one load for all who find it missing
 	loads   atomic.Int64
 }
@@ -44,17 +46,19 @@ func newLibrary() (*library, error) {
 	return libraryOf(body), nil
 }
 
-// libraryOf makes a library of Lua that has the functions op, move and beat.
+// libraryOf makes a library of Lua that has the functions op, move, beat and number.
 func libraryOf(body string) *library {
 	sum := sha256.Sum256([]byte(body))
 	digest := hex.EncodeToString(sum[:6])
 	l := &library{
 		name: libraryPrefix + digest, op: "leaseway_op_" + digest, move: "leaseway_move_" + digest, beat: "leaseway_beat_" + digest,
+		number: "leaseway_number_" + digest,
 	}
 	l.text = "#!lua name=" + l.name + "\n" + body +
 		"redis.register_function('" + l.op + "', op)\n" +
 		"redis.register_function('" + l.move + "', move)\n" +
-		"redis.register_function('" + l.beat + "', beat)\n"
+		"redis.register_function('" + l.beat + "', beat)\n" +
+		"redis.register_function('" + l.number + "', number)\n"
 
 	return l
 }

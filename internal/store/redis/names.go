@@ -112,6 +112,7 @@ func slotOf(mark, prefix string) int {
 func (n *names) id() string      { return n.prefix + n.tags[0] + "id" }
 func (n *names) opening() string { return n.prefix + n.tags[0] + "opening" }
 func (n *names) holders() string { return n.prefix + n.tags[0] + "holders" }
+func (n *names) numbers() string { return n.prefix + n.tags[0] + "numbers" }
 
 // crc16 is the CRC-16/XMODEM that a cluster makes slots of.
 func crc16(text string) uint16 {

@@ -178,7 +178,7 @@ func timeOf(ctx context.Context, client rueidis.Client, clock func() int64) (int
 
 // renewMarks has the marks and the id live as long as at the beginning.
 func (s *Store) renewMarks(ctx context.Context) error {
-	keys := append(s.names.marks(), s.names.id()) // the id last: it says that the others were renewed
+	keys := append(s.names.marks(), s.names.numbers(), s.names.id()) // the id last: it says that the others were renewed
 	commands := make([]rueidis.Completed, len(keys))
 
 	for i, key := range keys {
