@@ -1,6 +1,6 @@
 # Leaseway's commands, for people and for CI alike: CI calls the same targets.
 # `make test` needs Go, a C compiler (for the race detector), redis-server and Postgres,
-# which it installs where it may; `lint` builds its linter once; `generate` and `drift` also need npm.
+# which it installs where it may; `lint` builds its linter once; `generate`, `drift` and `tools` also need npm.
 
 GO       ?= go
 BIN      := $(CURDIR)/.bin
@@ -56,15 +56,15 @@ postgres: ## Install Postgres, which the tests of the rule store start
 	{ echo "Postgres cannot be installed here: install version 15 or later so that it is on the PATH" >&2; exit 1; }
 
 # Debian's packages also start services, which are not needed: RUNLEVEL=1 has them not do so.
-proxies: ## Install nginx, Caddy, HAProxy and promtool, which the tests of deploy/ run
-	@missing=; for program in nginx caddy haproxy promtool; do \
+proxies: ## Install nginx, Caddy, HAProxy, promtool and systemd-analyze, which the tests of deploy/ run
+	@missing=; for program in nginx caddy haproxy promtool systemd-analyze; do \
 	  PATH="$$PATH:/usr/sbin" command -v $$program >/dev/null || missing="$$missing $$program"; \
 	done; \
 	[ -z "$$missing" ] || { \
-	  packages=$$(echo $$missing | sed 's/promtool/prometheus/'); echo "installing $$packages"; \
+	  packages=$$(echo $$missing | sed 's/promtool/prometheus/; s/systemd-analyze/systemd/'); echo "installing $$packages"; \
 	  RUNLEVEL=1 apt-get install -y --no-install-recommends $$packages >/dev/null || \
 	  { apt-get update >/dev/null && RUNLEVEL=1 apt-get install -y --no-install-recommends $$packages >/dev/null; } || \
-	  { echo "cannot be installed here:$$missing. Have nginx 1.22, Caddy 2.6, HAProxy 2.6 with Lua and promtool 2.42, or later, on the PATH" >&2; exit 1; }; }
+	  { echo "cannot be installed here:$$missing. Have nginx 1.22, Caddy 2.6, HAProxy 2.6 with Lua, promtool 2.42 and systemd 252, or later, on the PATH" >&2; exit 1; }; }
 
 # That the peers of docs/benchmarks.md still compile, and decide alike; and the routers of the examples.
 test-bench:
@@ -77,10 +77,12 @@ test-race:
 lint: $(LINT) ## Check the code against .golangci.yaml
 	$(LINT) run ./...
 	cd bench && $(LINT) run ./...
+	cd examples/adapters && $(LINT) run ./...
 
 fmt: $(LINT) ## Format the code and its imports
 	$(LINT) fmt ./...
 	cd bench && $(LINT) fmt ./...
+	cd examples/adapters && $(LINT) fmt ./...
 
 # The packages whose tests write a schema or a page with -update, and fail without it when that is out of date.
 DOCUMENTED := ./internal/rulespec ./internal/server ./internal/plots ./internal/admin

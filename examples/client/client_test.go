@@ -113,13 +113,15 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// calls are what each client is made to send, one after the other, what it has
-// to end with, and how many requests that takes.
-var calls = []struct {
+// call is what a client is made to send, what it has to end with, and how many requests that takes.
+type call struct {
 	call     string
 	code     int
 	requests int
-}{
+}
+
+// calls come one after the other.
+var calls = []call{
 	{"GET /limited", 200, 1},
 	{"GET /limited", 200, 1},
 	{"GET /limited", 200, 2}, // told to wait, it comes back when it may
@@ -131,8 +133,19 @@ var calls = []struct {
 	{"GET /unlimited", 200, 1},
 }
 
+// curlCalls are fewer: curl tries again, with the pauses that it doubles, what waiting does not help.
+var curlCalls = []call{
+	{"GET /limited", 200, 1},
+	{"GET /limited", 200, 1},
+	{"GET /limited", 200, 2},
+	{"GET /daily", 200, 1},
+	{"GET /daily", 429, 1},
+	{"GET /flaky", 200, 2},
+	{"GET /unlimited", 200, 1},
+}
+
 // judge checks what the API saw of a client that ended with codes.
-func (a *api) judge(t *testing.T, codes []string) {
+func (a *api) judge(t *testing.T, calls []call, codes []string) {
 	t.Helper()
 
 	if len(codes) != len(calls) {
@@ -192,7 +205,7 @@ func TestGo(t *testing.T) {
 			codes = append(codes, strconv.Itoa(resp.StatusCode))
 		}
 
-		a.judge(t, codes)
+		a.judge(t, calls, codes)
 	})
 }
 
@@ -267,7 +280,7 @@ for call in sys.argv[2:]:
         print(answer.code)
 `
 		node = `
-import { send } from "./retry.ts";
+import { send } from "./RETRY";
 const [url, ...calls] = process.argv.slice(1);
 for (const call of calls) {
   const [method, path] = call.split(" ");
@@ -278,13 +291,22 @@ for (const call of calls) {
 
 	for name, command := range map[string][]string{
 		"python": {"python3", "-c", python},
-		"node":   {"node", "--input-type=module", "-e", node},
+		"node":   {"node", "--input-type=module", "-e"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 
-			if reason := missing(t, command[0]); reason != "" {
-				t.Skip(reason)
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skipf("there is no %s on this machine", command[0])
+			}
+
+			dir := ""
+
+			if name == "node" {
+				var file string
+
+				dir, file = javaScript(t)
+				command = append(command, strings.Replace(node, "RETRY", file, 1))
 			}
 
 			a := newAPI(t)
@@ -300,33 +322,99 @@ for (const call of calls) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 
-			out, err := exec.CommandContext(ctx, command[0], args...).Output()
+			script := exec.CommandContext(ctx, command[0], args...)
+			script.Dir = dir
+
+			out, err := script.Output()
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 
-			a.judge(t, strings.Fields(string(out)))
+			a.judge(t, calls, strings.Fields(string(out)))
 		})
 	}
 }
 
-// missing says why a script cannot run here; "" if it can.
-func missing(t *testing.T, interpreter string) string {
+// javaScript returns a file that node can import, and its directory: retry.ts as the compiler of tools/ translates it, in its strictest
+// mode. Without that, retry.ts itself, which node reads from version 24 on.
+func javaScript(t *testing.T) (dir, file string) {
 	t.Helper()
 
-	out, err := exec.CommandContext(t.Context(), interpreter, "--version").Output()
+	compiler, err := filepath.Abs(filepath.Join("..", "..", "tools", "node_modules", ".bin", "tsc"))
 	if err != nil {
-		return "there is no " + interpreter + " on this machine"
+		t.Fatal(err)
 	}
 
-	if interpreter == "node" {
+	if _, err := os.Stat(compiler); err != nil {
+		out, err := exec.CommandContext(t.Context(), "node", "--version").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+
 		major, _, _ := strings.Cut(strings.TrimPrefix(string(out), "v"), ".")
 		if n, err := strconv.Atoi(major); err != nil || n < 24 {
-			return "node runs TypeScript as it is from version 24 on"
+			t.Skip("there is neither a compiler of TypeScript (run make tools) nor node 24")
 		}
+
+		return "", "retry.ts"
 	}
 
-	return ""
+	dir = t.TempDir()
+
+	out, err := exec.CommandContext(t.Context(), compiler, "--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes",
+		"--target", "es2022", "--lib", "es2022,dom", "--module", "esnext", "--outDir", dir, "retry.ts").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	return dir, "retry.js"
+}
+
+// curl alone does, with the options that the page has.
+func TestCurl(t *testing.T) {
+	t.Parallel()
+
+	const command = "curl -fsS --retry 4 --retry-max-time 120"
+
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "clients.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if !strings.Contains(string(page), "\n"+command+" -H") {
+		t.Fatalf("docs/clients.md does not show %s", command)
+	}
+
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("there is no curl on this machine")
+	}
+
+	a := newAPI(t)
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	var codes []string
+
+	for _, c := range curlCalls {
+		_, path, _ := strings.Cut(c.call, " ")
+		args := slices.Concat(strings.Fields(command)[1:], []string{"-o", os.DevNull, "-w", "%{http_code}", server.URL + path})
+
+		out, err := exec.CommandContext(ctx, "curl", args...).Output()
+		if (err == nil) != (c.code == http.StatusOK) {
+			t.Errorf("%s: curl ended with %v", c.call, err)
+		}
+
+		codes = append(codes, string(out))
+	}
+
+	a.judge(t, curlCalls, codes)
 }
 
 // What the page shows is what was tested.
