@@ -35,7 +35,13 @@ func (t *Table) send(entries []*Entry) {
 	c, _ := t.flights.Get().(*flight)
 	defer t.land(c)
 
-	defer t.recovered(func(err error) { t.fail(t.clock.Now(), c.entries, err) })
+	defer t.recovered(func(err error) {
+		for _, e := range entries { // those that were not reached have left the queue as well
+			e.asking.Store(false)
+		}
+
+		t.fail(t.clock.Now(), c.entries, err)
+	})
 
 	for len(entries) > 0 {
 		t.call(context.Background(), c, entries)
