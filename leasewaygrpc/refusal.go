@@ -84,8 +84,11 @@ func describe(d *leaseway.Decision) string {
 		return fmt.Sprintf("rule %q needs to know who is calling, and the call does not say: send the credential", d.Rule)
 	case leaseway.ReasonUnavailable:
 		return fmt.Sprintf("rule %q cannot be checked at the moment: try again later", d.Rule)
-	case leaseway.ReasonShedWorker, leaseway.ReasonShedFleet:
-		return "the server is busy, and serves what matters more first: try again later"
+	case leaseway.ReasonShedWorker:
+		return fmt.Sprintf("the server is busy, and serves what matters more than a %v first: try again later", d.Class)
+	case leaseway.ReasonShedFleet:
+		return fmt.Sprintf("all servers together are busy, and what they have left is kept for critical calls, not for a %v: "+
+			"try again later", d.Class)
 	case leaseway.ReasonInvalid:
 		return "the call cannot be counted: its cost is not a number of tokens"
 	default:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // metered is a limiter that is told how busy its process is.
@@ -94,18 +95,23 @@ func TestTheWaitIsWhatATrustedProxySays(t *testing.T) {
 }
 
 func TestShedRequestsGet503AndAWait(t *testing.T) {
-	d := leaseway.Decision{Reason: leaseway.ReasonShedWorker, RetryAfter: 4200 * time.Millisecond}
-	w := serve(newMiddleware(&verdict{decision: d}, nil), get("/"))
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || w.Header().Get("Ratelimit") != "" {
-		t.Errorf("got %d %v", w.Code, w.Header())
-	}
-	for _, part := range []string{
-		`"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"`, `"title":"Too busy for this request"`,
-		`"reason":"shed_worker"`, `"retryAfterSec":5`,
-		`"detail":"This server is busy, and serves what matters more first. It is not your doing: try again in 5 seconds."`,
+	for reason, detail := range map[leaseway.Reason]string{
+		leaseway.ReasonShedWorker: "This server is busy, and serves what matters more first; this one is of class read",
+		leaseway.ReasonShedFleet:  "All servers together are busy, and what they have left is kept for critical requests; this one is of class read",
 	} {
-		if !bytes.Contains(w.Body.Bytes(), []byte(part)) {
-			t.Errorf("the body lacks %s: %s", part, w.Body)
+		d := leaseway.Decision{Reason: reason, Class: rule.ClassRead, RetryAfter: 4200 * time.Millisecond}
+		w := serve(newMiddleware(&verdict{decision: d}, nil), get("/"))
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || w.Header().Get("Ratelimit") != "" {
+			t.Errorf("got %d %v", w.Code, w.Header())
+		}
+		for _, part := range []string{
+			`"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"`, `"title":"Too busy for this request"`,
+			`"reason":"` + reason.String() + `"`, `"retryAfterSec":5`,
+			`"detail":"` + detail + `. It is not your doing: try again in 5 seconds."`,
+		} {
+			if !bytes.Contains(w.Body.Bytes(), []byte(part)) {
+				t.Errorf("the body lacks %s: %s", part, w.Body)
+			}
 		}
 	}
 }

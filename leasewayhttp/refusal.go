@@ -190,9 +190,12 @@ func (f *refusal) detail() string {
 		text = append(text, " cannot be checked at the moment, and lets nothing through until it can. "+
 			"It is not your doing: try again in "...)
 		text = append(appendWords(text, f.retryAfter()), '.')
-	case leaseway.ReasonShedWorker, leaseway.ReasonShedFleet:
-		text = append(room[:0], "This server is busy, and serves what matters more first. It is not your doing: try again in "...)
-		text = append(appendWords(text, f.retryAfter()), '.')
+	case leaseway.ReasonShedWorker:
+		text = append(room[:0], "This server is busy, and serves what matters more first; "...)
+		text = f.appendShed(text)
+	case leaseway.ReasonShedFleet:
+		text = append(room[:0], "All servers together are busy, and what they have left is kept for critical requests; "...)
+		text = f.appendShed(text)
 	case leaseway.ReasonInvalid:
 		text = append(room[:0], "The request cannot be counted, since its cost is not a number of tokens. "+
 			"Waiting does not help: correct the cost."...)
@@ -200,6 +203,12 @@ func (f *refusal) detail() string {
 		text = f.appendOverLimit(text)
 	}
 	return string(text)
+}
+
+func (f *refusal) appendShed(text []byte) []byte {
+	text = append(append(text, "this one is of class "...), f.decision.Class.String()...)
+	text = append(text, ". It is not your doing: try again in "...)
+	return append(appendWords(text, f.retryAfter()), '.')
 }
 
 func (f *refusal) appendOverLimit(text []byte) []byte {
