@@ -59,6 +59,11 @@ func TestSwitchesAreThrownForATimeAndForAReason(t *testing.T) {
 	r.after(10 * time.Minute)
 	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, `{"what":"all","off":false`)
 
+	// In whole seconds, and no sooner than was said.
+	r.after(time.Millisecond)
+	r.send(http.MethodPut, "/admin/switches/rule:pair", `{"forSec": 2}`).want(http.StatusOK)
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, `{"what":"rule:pair","off":true,"until":"2026-01-01T12:10:03Z"}`)
+
 	for _, what := range []string{"all", "limiter:rate", "rule:user", "rule:pair"} {
 		r.send(http.MethodDelete, "/admin/switches/"+what, "").want(http.StatusOK)
 		r.send(http.MethodDelete, "/admin/switches/"+what, "").want(http.StatusNotFound)

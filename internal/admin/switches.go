@@ -117,7 +117,8 @@ func (d *Door) throwSwitch(ctx context.Context, in *killInput) (*doneOutput, err
 			return nil, unfit("body.until", "is over already", "write a later time, or leave it out")
 		}
 
-		entry["until"] = until.UTC().Truncate(time.Second).Format(time.RFC3339)
+		// A whole second, and not sooner than was said.
+		entry["until"] = until.UTC().Add(time.Second - 1).Truncate(time.Second).Format(time.RFC3339)
 	}
 
 	if in.Body.Reason != "" {

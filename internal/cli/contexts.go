@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/leaseway/leaseway/internal/server"
 )
 
 // contexts are the servers that somebody works with, by names of their own: the file that commands against a server read.
@@ -157,9 +159,11 @@ func newContextSet() *cobra.Command {
 				all.Current = name
 			}
 
-			_, err := (&client{entry: entry}).address()
+			if _, err := (&client{entry: entry}).address(); err != nil {
+				return &server.UsageError{Problems: []string{err.Error()}}
+			}
 
-			return err
+			return nil
 		}),
 	}
 	flags := cmd.Flags()

@@ -49,7 +49,7 @@ func newOverridesSet() *cobra.Command {
 			text.Key = args[1]
 
 			if lasts > 0 {
-				text.Expires = time.Now().Add(lasts).UTC().Format(time.RFC3339)
+				text.Expires = time.Now().Add(lasts + time.Second - 1).UTC().Format(time.RFC3339) // not sooner than was said
 			}
 
 			if leaseTTL > 0 {
@@ -179,15 +179,30 @@ func numberOrDash(n int64) string {
 }
 
 func newOverridesDelete() *cobra.Command {
-	w := &writing{}
+	w, id := &writing{}, ""
 	cmd := &cobra.Command{
-		Use: "delete RULE KEY", Short: "Give one key its rule's limit again", Args: arguments("RULE", "KEY"),
-		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
-			call := adminCall(http.MethodDelete, "rules", args[0], "overrides")
+		Use: "delete RULE KEY | RULE --id ID", Short: "Give one key its rule's limit again",
+		Long: "Take the override of a key away: of KEY, or of the one that overrides list -o json shows with this id, for keys of which\n" +
+			"only a hint is kept.",
+		Example: "  leaseway overrides delete search-per-key acme\n" +
+			"  leaseway overrides delete search-per-key --id c4w1MC0Ojpb-d4kBmcI_VpSdTdamKCDMnfPCFhHDPAlv",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if id != "" {
+				return arguments("RULE")(cmd, args)
+			}
 
-			return w.finish(ctx, cmd, c, call.with("key", args[1]))
+			return arguments("RULE", "KEY")(cmd, args)
+		},
+		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
+			call := adminCall(http.MethodDelete, "rules", args[0], "overrides").with("id", id)
+			if id == "" {
+				call = call.with("key", args[1])
+			}
+
+			return w.finish(ctx, cmd, c, call)
 		}),
 	}
+	cmd.Flags().StringVar(&id, "id", "", "the override with this `id`, instead of KEY")
 	w.addTo(cmd, false)
 
 	return cmd
@@ -200,7 +215,8 @@ func newOverridesImport() *cobra.Command {
 	)
 
 	cmd := &cobra.Command{
-		Use: "import -f FILE", Short: "Import many overrides: all of them, or none", Args: noArguments,
+		PreRunE: func(*cobra.Command, []string) error { return lineForm(form) },
+		Use:     "import -f FILE", Short: "Import many overrides: all of them, or none", Args: noArguments,
 		Long: "Send overrides, one a line: in NDJSON, or in CSV with the names of the columns in the first line (rule, key, limit,\n" +
 			"burst, leaseTtl, expires, note, delete). They take effect together. The first line that is wrong is named,\n" +
 			"and nothing is changed.",
@@ -211,7 +227,7 @@ func newOverridesImport() *cobra.Command {
 			if file != "-" {
 				opened, err := os.Open(file) //nolint:gosec // whoever runs the command names the file
 				if err != nil {
-					return err
+					return unreadable(err)
 				}
 				defer opened.Close()
 
@@ -219,7 +235,7 @@ func newOverridesImport() *cobra.Command {
 			}
 
 			kind := "application/x-ndjson"
-			if form == "csv" || form == "" && strings.HasSuffix(strings.ToLower(file), ".csv") {
+			if form == formCSV || form == "" && strings.HasSuffix(strings.ToLower(file), ".csv") {
 				kind = "text/csv"
 			}
 
@@ -243,6 +259,21 @@ func newOverridesImport() *cobra.Command {
 	}
 
 	return cmd
+}
+
+// formCSV and formNDJSON are what many overrides are written in.
+const (
+	formCSV    = "csv"
+	formNDJSON = "ndjson"
+)
+
+// lineForm refuses another form; "" is for the name of the file to say.
+func lineForm(form string) error {
+	if form != "" && form != formCSV && form != formNDJSON {
+		return fmt.Errorf("--format %q is none of %s and %s", form, formNDJSON, formCSV)
+	}
+
+	return nil
 }
 
 // tellEvery is how many overrides are read between two lines about it.
@@ -282,10 +313,11 @@ func newOverridesExport() *cobra.Command {
 	)
 
 	cmd := &cobra.Command{
-		Use: "export", Short: "Write all overrides, as import takes them", Args: noArguments,
+		PreRunE: func(*cobra.Command, []string) error { return lineForm(form) },
+		Use:     "export", Short: "Write all overrides, as import takes them", Args: noArguments,
 		RunE: r.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
 			if form == "" && strings.HasSuffix(strings.ToLower(out), ".csv") {
-				form = "csv"
+				form = formCSV
 			}
 
 			resp, err := c.open(ctx, get("overrides", "export").with("rule", ruleID, "format", form))

@@ -79,14 +79,20 @@ func termOf(cmd *cobra.Command, location string) string {
 	other := map[string]string{
 		"leaseTtl": "lease", "expires": "for", "expiresInSec": "for", "forSec": "for", "version": "to", "rollout": "to",
 		"steps": "auto", "plan": "auto", "everySec": "every", "maxRefused": "max-refused", "endPlan": "end",
-		"ruleId": "RULE", "tokenId": "ID", "what": "WHAT", "key": "KEY", "mode": "MODE",
+		"ruleId": "RULE", "rule": "RULE", "tokenId": "ID", "what": "WHAT", "key": "KEY", "mode": "MODE",
 	}
 
 	field := location[strings.LastIndexByte(location, '.')+1:]
 	field, _, _ = strings.Cut(field, "[")
 
 	for _, name := range []string{field, other[field]} {
-		if flag := cmd.Flags().Lookup(name); name != "" && flag != nil && flag.Changed {
+		flag := cmd.Flags().Lookup(name)
+
+		switch {
+		case name == "" || flag == nil || !flag.Changed:
+		case flag.Value.Type() == "bool":
+			return "--" + name
+		default:
 			return "--" + name + " " + flag.Value.String()
 		}
 	}
@@ -109,6 +115,7 @@ func inCommands(text string) string {
 	text = strings.NewReplacer(
 		"send force=true&reason=WHY", "add --force --reason WHY",
 		"force=true", "--force",
+		"?rule=ID", "--rule ID",
 		", or GET /admin/rules, shows them", " shows them",
 		"GET /admin/rules lists them", "leaseway rules list shows them",
 		"GET /admin/tokens lists them", "leaseway token list shows them",

@@ -71,6 +71,11 @@ func (d *document) addTo(cmd *cobra.Command) {
 	}
 }
 
+// unreadable is the error of a file that was named and cannot be read.
+func unreadable(err error) error {
+	return &server.UsageError{Problems: []string{"-f: " + err.Error()}}
+}
+
 // namedInput is what errors call a file.
 func namedInput(file string) string {
 	if file == "-" {
@@ -95,7 +100,7 @@ func (d *document) read(stdin io.Reader) ([]byte, error) {
 	}
 
 	if err != nil {
-		return nil, err
+		return nil, unreadable(err)
 	}
 
 	if _, err := rule.Parse(name, text); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -66,7 +67,12 @@ func newTokenCreate() *cobra.Command {
 			"  leaseway token create --name ada --role admin --rule-store postgres://leaseway@db/leaseway\n" +
 			"  leaseway token create --name team-search --role operator --rules search-",
 	}
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		// An empty variable of a shell must not make a token for all rules.
+		if cmd.Flags().Changed("rules") && (len(prefixes) == 0 || slices.Contains(prefixes, "")) {
+			return errors.New(`--rules "" would be all rules: write how the ids of some begin, or leave it out`)
+		}
+
 		if store.RuleStore != "" || store.DataDir != "" {
 			return run(func(cmd *cobra.Command, _ []string) error {
 				return drawInStore(cmd, &store, &admin.Token{Name: name, Role: role, Rules: prefixes}, w.reason)
