@@ -156,6 +156,12 @@ func (r *rig) limits(t *testing.T) {
 		}
 	}
 
+	upgrade := []string{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
+	socket := r.send(t, ask{client, http.MethodGet, "/v1/addresses", "", upgrade})
+	socket.want(t, http.StatusTooManyRequests, "a WebSocket over the limit")
+	socket.wantTold(t, "a WebSocket over the limit")
+	socket.wantProblem(t, "per-address")
+
 	blocked := r.send(t, ask{client, http.MethodGet, "/v1/closed", "", nil})
 	blocked.want(t, http.StatusTooManyRequests, "blocked")
 

@@ -195,6 +195,8 @@ func TestSettingsThatCannotBeUsedAreNamed(t *testing.T) {
 		{Config{Upstreams: []string{"http://a"}, Balance: "random"}, `balance "random" is neither`},
 		{Config{Upstreams: []string{"http://a"}, HealthPath: "healthz"}, `"healthz" is no path`},
 		{Config{Upstreams: []string{"http://a"}, MaxBody: -1}, "negative"},
+		{Config{Upstreams: []string{"http://a"}, Origins: []string{"https://a.example/x"}}, `origin "https://a.example/x" is none`},
+		{Config{Upstreams: []string{"http://a"}, Origins: []string{"*", "a.example"}}, `origin "a.example" is none`},
 	} {
 		_, err := New(nil, row.config)
 		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "secret") {

@@ -28,6 +28,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,7 @@ type Config struct {
 	Upstreams []string       // http, https or h2c URLs without a path; at least one
 	Balance   string         // RoundRobin, the default, or LeastInFlight
 	Trusted   []netip.Prefix // peers whose X-Forwarded-* are believed and kept
+	Origins   []string       // whose pages may read refusals in browsers, such as https://app.example.com; "*" for all
 
 	TLS           *tls.Config   // for https upstreams; nil trusts the system's roots
 	DialTimeout   time.Duration // to connect to an upstream; 0 is 5 s
@@ -79,6 +81,11 @@ func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 	if config.MaxBody < 0 {
 		return nil, fmt.Errorf("MaxBody %d is negative: 0 is no bound", config.MaxBody)
 	}
+	for _, origin := range config.Origins {
+		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.TrimSuffix(origin, "/") != u.Scheme+"://"+u.Host) {
+			return nil, fmt.Errorf("origin %q is none: write what browsers send, such as https://app.example.com, or *", origin)
+		}
+	}
 	fleet, err := newFleet(&config)
 	if err != nil {
 		return nil, err
@@ -95,13 +102,14 @@ func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 		// What becomes of single connections is counted, not logged.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
-	p.limited = leasewayhttp.New(limiter, leasewayhttp.WithTrustedProxies(config.Trusted...), leasewayhttp.WithLogger(config.Logger)).
-		Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if e := exchangeOf(r.Context()); e != nil {
-				e.keepFields(w.Header())
-			}
-			forward.ServeHTTP(w, r)
-		}))
+	limits := leasewayhttp.New(limiter, leasewayhttp.WithTrustedProxies(config.Trusted...), leasewayhttp.WithCORS(config.Origins...),
+		leasewayhttp.WithLogger(config.Logger))
+	p.limited = limits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e := exchangeOf(r.Context()); e != nil {
+			e.keepFields(w.Header())
+		}
+		forward.ServeHTTP(w, r)
+	}))
 	return p, nil
 }
 

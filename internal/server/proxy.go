@@ -77,7 +77,7 @@ func (s *proxyServer) open(ctx context.Context, stdout io.Writer) error {
 	}
 
 	if _, err := proxy.New(nil, settings); err != nil {
-		return usage("--upstream, --balance or --health-path: %v", err)
+		return usage("--upstream, --balance, --health-path or --cors-origins: %v", err)
 	}
 
 	if s.access, err = openAccessFile(p, stdout); err != nil {
@@ -138,6 +138,7 @@ func (s *proxyServer) proxyConfig() (proxy.Config, error) {
 	config := proxy.Config{
 		Upstreams: p.Upstreams, Balance: p.Balance, Trusted: trusted, DialTimeout: p.DialTimeout, HeaderTimeout: p.UpstreamTimeout,
 		BodyTimeout: p.BodyTimeout, MaxBody: p.MaxBody, HealthPath: p.HealthPath, HealthEvery: p.HealthEvery, Logger: s.log,
+		Origins: p.CORSOrigins,
 	}
 
 	if path := p.UpstreamCA; path != "" {

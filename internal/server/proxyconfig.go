@@ -22,6 +22,8 @@ type ProxyConfig struct {
 	MaxBody                                   int64 // bytes
 	MaxHeader                                 int   // bytes
 
+	CORSOrigins []string // whose pages may read refusals
+
 	AccessLog       string // path, "-" for standard output, "" for none
 	AccessLogFormat string // combined or json
 
@@ -44,6 +46,8 @@ func (c *Config) proxyFlags() *pflag.FlagSet {
 	fs.StringSliceVar(&c.TrustedProxies, "trusted-proxies", nil,
 		"`networks` of proxies before this one, such as 10.0.0.0/8, whose X-Forwarded-* are believed and kept")
 
+	fs.StringSliceVar(&p.CORSOrigins, "cors-origins", nil,
+		"`origins` whose pages may read refusals in browsers, such as https://app.example.com; * for all")
 	fs.StringVar(&p.Balance, "balance", proxy.RoundRobin, "how an upstream is chosen: round-robin or least-in-flight")
 	fs.StringVar(&p.HealthPath, "health-path", "",
 		"`path` that upstreams are probed at; without it failing requests alone take one out of service")
