@@ -3,6 +3,7 @@ package table_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -75,6 +76,53 @@ func flying(t *testing.T, test func(l *logged, take func(key string) (took time.
 
 		stop()
 		work.Wait()
+	})
+}
+
+// After a call of many keys the next one waits for company, for a twentieth of a request's deadline here; after one of few it does not.
+func TestACallAfterABusyOneGathers(t *testing.T) {
+	t.Parallel()
+
+	flying(t, func(l *logged, take func(string) (time.Duration, table.Origin)) {
+		const trip, pause = 4 * time.Millisecond, time.Millisecond
+
+		l.become(trip)
+
+		for i := range 30 { // how long a call takes is known then
+			take(fmt.Sprint("alone-", i))
+		}
+
+		l.become(trip)
+
+		var all sync.WaitGroup
+
+		for i := range 6 { // one leaves alone, the others when it has landed, and land after two trips
+			all.Go(func() {
+				<-time.After(time.Duration(i) * 100 * time.Microsecond)
+				take(fmt.Sprint("crowd-", i))
+			})
+		}
+
+		for i := range 2 {
+			all.Go(func() {
+				late := time.Duration(i+1) * 200 * time.Microsecond
+				<-time.After(2*trip + late)
+
+				if took, _ := take(fmt.Sprint("late-", i)); took != pause-late+trip {
+					t.Errorf("late request %d took %v, want what is left of a pause of %v, and a trip", i, took, pause)
+				}
+			})
+		}
+
+		all.Wait()
+
+		if took, _ := take("alone"); took != trip {
+			t.Errorf("a request alone took %v, want %v", took, trip)
+		}
+
+		if keys := l.become(trip); !slices.Equal(keys, []int{1, 5, 2, 1}) {
+			t.Errorf("calls had %v keys", keys)
+		}
 	})
 }
 

@@ -221,7 +221,7 @@ func (t *Table) flush() (opens int64) {
 
 		q.calls.Go(func() {
 			defer func() {
-				q.air.land(left, t.clock.Now())
+				q.air.land(left, t.clock.Now(), len(chunk))
 				<-q.slots
 				signal(q.urgent)
 			}()

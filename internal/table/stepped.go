@@ -60,7 +60,7 @@ func (s *Stepped) Fly() {
 	s.queue.air.leave(left)
 
 	defer func() {
-		s.queue.air.land(left, s.clock.Now())
+		s.queue.air.land(left, s.clock.Now(), len(chunk))
 		<-s.queue.slots
 		s.again()
 	}()
