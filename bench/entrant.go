@@ -60,7 +60,7 @@ func exhausted() quota { return quota{limit: 1, window: time.Hour} }
 // contests are all of them; a fleet is measured for as long as fleet.
 func contests(fleet time.Duration) []contest {
 	return []contest{
-		hot(), manyKeys(), refusals(), middleware(), matching(), memory(), crowd(), grants(), grantsOverRedis(), storeCalls(), rls(),
-		fleets(fleet), proxies(), checks(),
+		hot(), manyKeys(), refusals(), middleware(), matching(), memory(), crowd(), grants(), grantsOverRedis(), storeCalls(),
+		rls(), rlsPeer(), fleets(fleet), proxies(), checks(),
 	}
 }

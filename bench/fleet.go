@@ -41,7 +41,7 @@ func fleets(of time.Duration) contest {
 			"%d requests a second are sent for %v, or a fifth of that, over all holders: of a million keys by Zipf's law (exponent 1.1), "+
 			"or all of one key. Beside it the same million keys with one Redis command for each request. Cold is a decision that waited "+
 			"for the store.", fleetHolders, fleetCoordinators, fleetRate, of),
-		needs: "there is no redis-server on the PATH",
+		needs: needsRedis,
 	}
 
 	if _, err := exec.LookPath("redis-server"); err == nil {

@@ -45,7 +45,7 @@ func grantsOverRedis() contest {
 			"processes together: Redis, the coordinator and its caller. The raw calls are the very calls of Redis functions that a " +
 			"coordinator makes, written out beforehand and sent through one connection, whose answers nobody reads: twice their " +
 			"time are half as many grants a second and processor.",
-		needs: "there is no redis-server on the PATH",
+		needs: needsRedis,
 	}
 
 	for _, column := range redisColumns() {

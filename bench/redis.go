@@ -13,26 +13,33 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// needsRedis is what a contest lacks that redisOnly leaves without entrants.
+const needsRedis = "there is no redis-server on the PATH"
+
 // storeCalls measures a limiter that asks its store about each request.
 func storeCalls() contest {
 	return timed(contest{
 		name: "redis", title: "A store call for each request",
 		about: "One hot key in one Redis beside the process, whose limit holds over a fleet as Leaseway's does. " +
 			"What is measured is the time of one call; that it works in Redis meanwhile comes on top.",
-		entrants: redisEntrants(), needs: "there is no redis-server on the PATH",
+		entrants: redisEntrants(), needs: needsRedis,
 	})
 }
 
-// redisEntrants is empty where there is no redis-server.
 func redisEntrants() []entrant {
+	return redisOnly([]entrant{
+		timedDecider(decider{"Leaseway, `Rule.Take`", ours, leasewayTake}),
+		timedDecider(decider{"redis_rate, one Redis", peer, redisRate}),
+	})
+}
+
+// redisOnly is none of the entrants where there is no redis-server.
+func redisOnly(entrants []entrant) []entrant {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil
 	}
 
-	return []entrant{
-		timedDecider(decider{"Leaseway, `Rule.Take`", ours, leasewayTake}),
-		timedDecider(decider{"redis_rate, one Redis", peer, redisRate}),
-	}
+	return entrants
 }
 
 func timedDecider(d decider) entrant {
@@ -63,6 +70,20 @@ func redisRate(q quota) (limiter, error) {
 
 // startRedis starts a server of its own that keeps nothing, on a free port of this machine.
 func startRedis(ctx context.Context) (client *redis.Client, stop func(), err error) {
+	client, process, err := redisProcess(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	return client, func() {
+		_ = client.Close()
+		_ = process.Process.Kill()
+		_ = process.Wait()
+	}, nil
+}
+
+// redisProcess is startRedis, with the process, which is to be killed.
+func redisProcess(ctx context.Context) (*redis.Client, *exec.Cmd, error) {
 	port, err := freePort(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -74,22 +95,19 @@ func startRedis(ctx context.Context) (client *redis.Client, stop func(), err err
 		return nil, nil, err
 	}
 
-	client = redis.NewClient(&redis.Options{Addr: net.JoinHostPort("127.0.0.1", port)})
-	stop = func() {
-		_ = client.Close()
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	}
+	client := redis.NewClient(&redis.Options{Addr: net.JoinHostPort("127.0.0.1", port)})
 
 	for range 500 { // 5 s
 		if client.Ping(ctx).Err() == nil {
-			return client, stop, nil
+			return client, server, nil
 		}
 
 		<-time.After(10 * time.Millisecond)
 	}
 
-	stop()
+	_ = client.Close()
+	_ = server.Process.Kill()
+	_ = server.Wait()
 
 	return nil, nil, fmt.Errorf("redis-server does not answer on port %s", port)
 }

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,45 +17,70 @@ import (
 )
 
 const (
-	rlsTime = time.Second // of one measurement
-	rlsKeys = 1 << 10
-
-	// echoFlag has this program be the server that echoes, until its input ends.
-	echoFlag = "-be-echo"
-
-	rlsRules = `rules: [{id: per-address, scope: {domain: edge, entries: [remote_address]}, keyBy: descriptor:remote_address,
-  limit: 1000000000, window: 1s}]`
+	rlsTime   = time.Second     // of one measurement
+	storeTime = 5 * time.Second // of one of a store that has little to do: its time is counted in hundredths of a second
+	rlsKeys   = 1 << 10         // addresses, unless a column says otherwise
 )
 
-// rlsColumn is how many connections there are, and what of them counts.
+// rlsColumn is how many connections and addresses there are, for how long, and what of it counts.
 type rlsColumn struct {
-	connections int
-	wall        bool // the time from one answer to the next, instead of the server's processor time
-	name        string
+	connections, keys int
+	time              time.Duration
+	of                func(rlsUse) time.Duration
+	name              string
 }
 
+// rlsUse is what a second of calls took.
+type rlsUse struct{ server, store, wall time.Duration }
+
 func rlsColumns() []rlsColumn {
+	server := func(u rlsUse) time.Duration { return u.server }
+	store := func(u rlsUse) time.Duration { return u.store }
+	wall := func(u rlsUse) time.Duration { return u.wall }
+
 	return []rlsColumn{
-		{16, false, "µs of the server, 16 connections"}, {64, false, "µs of the server, 64 connections"},
-		{16, true, "µs from answer to answer, 16"}, {64, true, "µs from answer to answer, 64"},
+		{16, rlsKeys, rlsTime, server, "µs of the server, 16 connections"},
+		{64, rlsKeys, rlsTime, server, "µs of the server, 64 connections"},
+		{16, rlsKeys, rlsTime, wall, "µs from answer to answer, 16"},
+		{64, rlsKeys, rlsTime, wall, "µs from answer to answer, 64"},
+		{64, rlsKeys, storeTime, store, "µs of Redis, 64"},
+		{64, 16, rlsTime, server, "µs of the server, 64, for 16 addresses"},
+		{64, 16, storeTime, store, "µs of Redis, 64, for 16 addresses"},
 	}
 }
 
-// rls measures what Envoy's calls cost.
+const rlsAbout = "ShouldRateLimit with one descriptor of 1,024 addresses. `leaseway serve` answers with a status, five header fields and " +
+	"metadata; %s. Each server is a process of its own, with a Redis of its own where it needs one; each connection has one call " +
+	"under way. Processor time for each call, and the time in which one call follows another: the callers share the machine."
+
+// rls measures what Envoy's calls cost beside what gRPC costs.
 func rls() contest {
-	c := contest{
+	return rlsContest(contest{
 		name: "rls", title: "Calls of Envoy's rate limit service", goal: 1.15, against: "the echo",
-		about: "ShouldRateLimit with one descriptor of 1,024 keys, which `leaseway serve` answers with a status, five header fields " +
-			"and metadata. The echo is a gRPC server, with grpc-go's defaults, that sends the bytes of the request back. " +
-			"Each server is a process of its own; each connection has one call under way. Processor time of the server for each " +
-			"call, and the time in which one call follows another: the callers share the machine.",
+		about: fmt.Sprintf(rlsAbout, "the echo is a gRPC server, with grpc-go's defaults, that sends the bytes of the request back"),
 		entrants: []entrant{
 			serving("gRPC that sends the request back", peer, startEcho, echoCall),
 			serving("leaseway serve", ours, startServe, rlsCall),
 		},
-	}
+	}, rlsColumns()[:4])
+}
 
-	for _, column := range rlsColumns() {
+// rlsPeer measures what they cost beside envoyproxy/ratelimit, both on Redis.
+func rlsPeer() contest {
+	return rlsContest(contest{
+		name: "rls-peer", title: "Calls of Envoy's rate limit service, beside envoyproxy/ratelimit",
+		goal: 0.65, against: "envoyproxy/ratelimit",
+		about: fmt.Sprintf(rlsAbout, "envoyproxy/ratelimit with a status, as it does unless told otherwise, without statsd"),
+		entrants: redisOnly([]entrant{
+			serving("envoyproxy/ratelimit", peer, startPeer, statusCall),
+			serving("leaseway serve", ours, startServeOnRedis, rlsCall),
+		}), needs: needsRedis,
+	}, rlsColumns())
+}
+
+// rlsContest has the contest measure columns.
+func rlsContest(c contest, columns []rlsColumn) contest {
+	for _, column := range columns {
 		c.columns = append(c.columns, column.name)
 	}
 
@@ -70,6 +90,7 @@ func rls() contest {
 // rlsServer is a process that answers at an address.
 type rlsServer struct {
 	process *exec.Cmd
+	store   *exec.Cmd // its Redis; nil without
 	address string
 	stop    func()
 }
@@ -110,14 +131,14 @@ func (s rlsServer) measure(column rlsColumn, do call) (sample, error) {
 
 		conns[i] = conn
 
-		for n := range rlsKeys / len(conns) { // connected, and the keys known
-			if err := do(context.Background(), conn, int64(n*len(conns)+i)); err != nil {
+		for n := range max(1, column.keys/len(conns)) { // connected, and the keys known
+			if err := do(context.Background(), conn, int64(n*len(conns)+i)%int64(column.keys)); err != nil {
 				return sample{}, err
 			}
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), rlsTime)
+	ctx, cancel := context.WithTimeout(context.Background(), column.time)
 	defer cancel()
 
 	var (
@@ -125,12 +146,12 @@ func (s rlsServer) measure(column rlsColumn, do call) (sample, error) {
 		calls sync.WaitGroup
 	)
 
-	began, used := time.Now(), usedBy([]*exec.Cmd{s.process})
+	began, server, store := time.Now(), usedByFamily(s.process), usedByFamily(s.store)
 
 	for i, conn := range conns {
 		calls.Go(func() {
 			for n := int64(i); ctx.Err() == nil; n += 7 {
-				if do(context.WithoutCancel(ctx), conn, n) == nil {
+				if do(context.WithoutCancel(ctx), conn, n%int64(column.keys)) == nil {
 					done.Add(1)
 				}
 			}
@@ -139,10 +160,7 @@ func (s rlsServer) measure(column rlsColumn, do call) (sample, error) {
 
 	calls.Wait()
 
-	spent, took := usedBy([]*exec.Cmd{s.process})-used, time.Since(began)
-	if column.wall {
-		spent = took
-	}
+	spent := column.of(rlsUse{usedByFamily(s.process) - server, usedByFamily(s.store) - store, time.Since(began)})
 
 	if done.Load() == 0 {
 		return sample{}, fmt.Errorf("%s answered no call", s.address)
@@ -155,6 +173,16 @@ func rlsRequest(n int64) *rlsv3.RateLimitRequest {
 	return &rlsv3.RateLimitRequest{Domain: "edge", Descriptors: []*commonv3.RateLimitDescriptor{{
 		Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "remote_address", Value: fmt.Sprintf("10.0.%d.%d", n%rlsKeys/256, n%256)}},
 	}}}
+}
+
+// statusCall expects no more of the answer than the status.
+func statusCall(ctx context.Context, conn *grpc.ClientConn, n int64) error {
+	response, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, rlsRequest(n))
+	if err == nil && (response.GetOverallCode() != rlsv3.RateLimitResponse_OK || response.GetStatuses()[0].GetCurrentLimit() == nil) {
+		return fmt.Errorf("answered %v", response)
+	}
+
+	return err
 }
 
 func rlsCall(ctx context.Context, conn *grpc.ClientConn, n int64) error {
@@ -173,114 +201,4 @@ func echoCall(ctx context.Context, conn *grpc.ClientConn, n int64) error {
 	}
 
 	return conn.Invoke(ctx, echoMethod, wrapperspb.Bytes(wire), &wrapperspb.BytesValue{})
-}
-
-// startEcho starts this program again, as the server that echoes.
-func startEcho() (rlsServer, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return rlsServer{}, err
-	}
-
-	process := exec.Command(program, echoFlag) //nolint:noctx,gosec // itself, until its input ends
-
-	input, err := process.StdinPipe()
-	if err != nil {
-		return rlsServer{}, err
-	}
-
-	output, err := process.StdoutPipe()
-	if err != nil {
-		return rlsServer{}, err
-	}
-
-	if err := process.Start(); err != nil {
-		return rlsServer{}, err
-	}
-
-	address, err := bufio.NewReader(output).ReadString('\n')
-
-	return rlsServer{process, address[:max(0, len(address)-1)], func() {
-		_ = input.Close()
-		_ = process.Wait()
-	}}, err
-}
-
-// beEcho echoes until the input ends, and says where.
-func beEcho(stdin io.Reader, stdout io.Writer) error {
-	var listen net.ListenConfig
-
-	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-
-	server := grpc.NewServer()
-	server.RegisterService(&grpc.ServiceDesc{
-		ServiceName: "bench.Echo", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call", Handler: echoed}},
-	}, nil)
-
-	go func() {
-		_, _ = io.Copy(io.Discard, stdin)
-
-		server.Stop()
-	}()
-
-	fmt.Fprintln(stdout, listener.Addr())
-
-	return server.Serve(listener)
-}
-
-// startServe builds leaseway, and starts it with a memory store.
-func startServe() (rlsServer, error) {
-	dir, err := os.MkdirTemp("", "bench-rls")
-	if err != nil {
-		return rlsServer{}, err
-	}
-
-	program, rules := filepath.Join(dir, "leaseway"), filepath.Join(dir, "rules.yaml")
-
-	if err := build(program); err != nil {
-		return rlsServer{}, err
-	}
-
-	if err := os.WriteFile(rules, []byte(rlsRules), 0o600); err != nil {
-		return rlsServer{}, err
-	}
-
-	var ports [2]string
-	for i := range ports {
-		if ports[i], err = freePort(context.Background()); err != nil {
-			return rlsServer{}, err
-		}
-	}
-
-	process := exec.Command(program, "serve", "--rules", rules, "--listen", "127.0.0.1:"+ports[0], //nolint:noctx,gosec // ours
-		"--grpc-listen", "127.0.0.1:"+ports[1], "--data-dir", filepath.Join(dir, "data"))
-	if err := process.Start(); err != nil {
-		return rlsServer{}, err
-	}
-
-	server := rlsServer{process, "127.0.0.1:" + ports[1], func() {
-		_ = process.Process.Signal(os.Interrupt)
-		_ = process.Wait()
-		_ = os.RemoveAll(dir)
-	}}
-
-	conn, err := grpc.NewClient(server.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return server, err
-	}
-
-	defer func() { _ = conn.Close() }()
-
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-
-	_, err = rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, rlsRequest(0), grpc.WaitForReady(true))
-	if err != nil {
-		server.stop()
-	}
-
-	return server, err
 }

@@ -62,7 +62,7 @@ type Attributes struct {
 
 // Entry is one name and value of a descriptor whose order matters.
 type Entry struct {
-	Key   string `doc:"The name."                                          json:"key"`
+	Key   string `doc:"The name."                                         json:"key"`
 	Value string `doc:"The value; left out, it is empty, as on the wire." json:"value,omitempty"`
 }
 
