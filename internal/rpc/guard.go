@@ -85,7 +85,24 @@ func (g *guard) admitStream(srv any, stream grpc.ServerStream, info *grpc.Stream
 		g.note(stream.Context())
 	}
 
-	return next(srv, stream)
+	return next(srv, &guarded{ServerStream: stream, guard: g, method: info.FullMethod})
+}
+
+// guarded is a stream that ends when its token is valid no more: some go on for as long as a process lives.
+type guarded struct {
+	grpc.ServerStream
+
+	guard  *guard
+	method string
+}
+
+// SendMsg sends only to whom the stream would be opened now.
+func (s *guarded) SendMsg(message any) error {
+	if _, err := s.guard.admit(s.Context(), s.method); err != nil {
+		return err
+	}
+
+	return s.ServerStream.SendMsg(message)
 }
 
 // note tells of a caller that was let in without a token.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -338,5 +339,52 @@ func TestServicesAreOnlyThoseThatAreOffered(t *testing.T) {
 
 	if _, err := leasewayv1.NewCheckServiceClient(conn).Check(t.Context(), &leasewayv1.CheckRequest{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("Check: %v", err)
+	}
+}
+
+// exchanged are tokens that are exchanged for others while the server runs.
+type exchanged struct{ atomic.Pointer[Tokens] }
+
+// Allows is that of the present ones.
+func (e *exchanged) Allows(token string) bool { return e.Load().Allows(token) }
+
+func (e *exchanged) to(t *testing.T, token string) {
+	t.Helper()
+
+	tokens, err := ParseTokens([]byte(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	e.Store(tokens)
+}
+
+// A stream that was opened with a token hears nothing more when that is revoked.
+func TestARevokedTokenEndsItsStream(t *testing.T) {
+	const token, other = "0123456789abcdef", "fedcba9876543210"
+
+	tokens, book := &exchanged{}, newBook(t)
+	tokens.to(t, token)
+
+	s := serve(t, ServerConfig{Coordinator: newCoordinator(t, newStore(t), book), Tokens: tokens})
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
+
+	stream, err := leasewayv1.NewCoordinatorServiceClient(raw(t, s)).WatchRules(ctx, &leasewayv1.WatchRulesRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	tokens.to(t, other)
+
+	if _, err := book.Apply(parse(t, "rules: [{id: new, limit: 1, window: 1s}]")); err != nil {
+		t.Fatal(err)
+	}
+
+	if rules, err := stream.Recv(); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("got %v, %v: want the stream to end", rules, err)
 	}
 }
