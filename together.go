@@ -106,6 +106,12 @@ func (p *party) join(ctx context.Context, i int) {
 		return
 	}
 
+	if f := l.table.Fleet(); f.On() && req.Finishes && !l.enter(ctx, f, s, d) {
+		p.refused = true
+
+		return
+	}
+
 	var g glance
 
 	if !req.Limit.Valid() {

@@ -2,6 +2,7 @@ package leaseway_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,4 +82,34 @@ func TestRefundOfRequestsDecidedTogether(t *testing.T) {
 			time.Sleep(10 * time.Millisecond) // refunds leave with the next tick
 		}
 	})
+}
+
+// Together, too, a request that will be over counts in the fleet, and is refused when that is full: then none of them is in flight.
+func TestTheFleetShedderDecidesTogether(t *testing.T) {
+	l := embedded(t, "{rules: [], shedders: {fleet: {capacity: 5}}}") // four may be reads
+
+	reads := func(n int) []leaseway.Request {
+		return slices.Repeat([]leaseway.Request{{Method: "GET", Finishes: true}}, n)
+	}
+
+	for range 3 {
+		if ds := l.DecideTogether(t.Context(), reads(5), nil); ds[4].Allowed || ds[4].Reason != leaseway.ReasonShedFleet {
+			t.Fatalf("the fifth of five got %+v", ds[4])
+		}
+
+		ds := l.DecideTogether(t.Context(), reads(4), nil)
+		for i, d := range ds {
+			if !d.Allowed || !d.HoldsSlot() {
+				t.Errorf("request %d of four got %+v", i, d)
+			}
+		}
+
+		if d := l.Decide(t.Context(), reads(1)[0]); d.Allowed {
+			t.Error("a fifth is in flight")
+		}
+
+		for _, d := range ds {
+			l.Done(d)
+		}
+	}
 }
