@@ -35,7 +35,11 @@ func Start(t *testing.T, cmd *exec.Cmd) *Process {
 	ended := make(chan struct{})
 	p := &Process{Log: &Transcript{}, Ended: ended, cmd: cmd}
 	cmd.Stdout, cmd.Stderr = p.Log, p.Log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the terminal is for the test
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+
+	cmd.SysProcAttr.Setpgid = true // an interrupt from the terminal is for the test
 
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -82,7 +82,7 @@ func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 		return nil, fmt.Errorf("MaxBody %d is negative: 0 is no bound", config.MaxBody)
 	}
 	for _, origin := range config.Origins {
-		if u, err := url.Parse(origin); origin != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.TrimSuffix(origin, "/") != u.Scheme+"://"+u.Host) {
+		if !isOrigin(origin) {
 			return nil, fmt.Errorf("origin %q is none: write what browsers send, such as https://app.example.com, or *", origin)
 		}
 	}
@@ -111,6 +111,12 @@ func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 		forward.ServeHTTP(w, r)
 	}))
 	return p, nil
+}
+
+// isOrigin tells what browsers send as Origin, or an asterisk for all of them.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return text == "*" || err == nil && u.Scheme != "" && u.Host != "" && strings.TrimSuffix(text, "/") == u.Scheme+"://"+u.Host
 }
 
 func withDefaults(c Config) Config {
