@@ -13,6 +13,7 @@ import (
 // Opened is a store that can be closed.
 type Opened interface {
 	rulestore.Store
+	rulestore.Board
 	Close() error
 }
 
@@ -26,7 +27,10 @@ type Late struct {
 	ready chan struct{} // closed when there is a store
 }
 
-var _ rulestore.Store = (*Late)(nil)
+var (
+	_ rulestore.Store = (*Late)(nil)
+	_ rulestore.Board = (*Late)(nil)
+)
 
 // lateEvery is how often it is tried to open the store.
 const lateEvery = time.Second
@@ -80,6 +84,24 @@ func (l *Late) History(ctx context.Context, page rulestore.Page) ([]rulestore.Re
 		return nil, err
 	}
 	return store.History(ctx, page)
+}
+
+// Pin implements rulestore.Board.
+func (l *Late) Pin(ctx context.Context, from string, body []byte) error {
+	store, err := l.now()
+	if err != nil {
+		return err
+	}
+	return store.Pin(ctx, from, body)
+}
+
+// Notes implements rulestore.Board.
+func (l *Late) Notes(ctx context.Context) ([]rulestore.Note, rulestore.Head, error) {
+	store, err := l.now()
+	if err != nil {
+		return nil, rulestore.Head{}, err
+	}
+	return store.Notes(ctx)
 }
 
 // Watch implements rulestore.Store. It opens the store as soon as that can be done.

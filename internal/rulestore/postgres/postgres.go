@@ -102,6 +102,7 @@ func open(ctx context.Context, config Config) (*Store, error) {
 		Rows:       1000,
 		Copy:       copyRows,
 		Latest:     "(SELECT DISTINCT ON (rule, stored_key) * FROM staged ORDER BY rule, stored_key, seq DESC) latest",
+		NowMicros:  "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
 		Notify:     "SELECT pg_notify('" + channel + "', '')",
 		Listen:     listener(target),
 		CodeOf:     codeOf,

@@ -36,6 +36,8 @@ type Dialect struct {
 	Copy func(ctx context.Context, conn *sql.Conn, rows Rows) error
 	// Latest selects the last row of each key of the staged ones, where Copy is used.
 	Latest string
+	// NowMicros is an expression for the time, in microseconds since the Unix epoch, by the clock of the database.
+	NowMicros string
 	// Notify is a statement that announces a change when the transaction commits; empty for none.
 	Notify string
 	// Listen calls wake for every notice, until ctx ends; nil for a database without any. It need not be reliable.

@@ -83,7 +83,10 @@ func open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	dialect := relational.Dialect{BeginRead: "BEGIN", BeginWrite: "BEGIN IMMEDIATE", Bytes: "BLOB", Rows: 10, CodeOf: codeOf}
+	dialect := relational.Dialect{
+		BeginRead: "BEGIN", BeginWrite: "BEGIN IMMEDIATE", Bytes: "BLOB", Rows: 10, CodeOf: codeOf,
+		NowMicros: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+	}
 	behaviour := relational.Config{Poll: config.Poll, Wait: config.Wait, Now: config.Now}
 	if behaviour.Poll == 0 {
 		behaviour.Poll = usualPoll
