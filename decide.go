@@ -99,7 +99,7 @@ func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decisi
 		*d = s.refused.decision()
 
 		if !req.Peek {
-			s.refused.counts.Bar(rule.Enforce)
+			s.refused.counts.Bar(s.refused.rule)
 		}
 	case !held:
 	case len(s.hits) == 0:
@@ -354,7 +354,7 @@ func (l *Limiter) shadow(ctx context.Context, s *scratch, d *Decision) {
 // bars counts what a rule that only watches would have refused outright.
 func (l *Limiter) bars(by *refusal, peek bool, d *Decision) {
 	if !peek {
-		by.counts.Bar(rule.Shadow)
+		by.counts.Bar(by.rule)
 		l.shadowed.note(watcher{rule: by.rule.ID}, by.key)
 	}
 

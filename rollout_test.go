@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -182,5 +183,89 @@ func TestTestModeIsOnTheSameSide(t *testing.T) {
 		if d := l.Decide(t.Context(), leaseway.Request{User: user, Class: rule.ClassTest}); d.Limit != limit {
 			t.Errorf("%s got %+v, want a limit of %d", user, d, limit)
 		}
+	}
+}
+
+// tallies are what the coordinator was told of requests under rollouts.
+func (s *stepped) tallies() (list []ledger.Tally) {
+	s.tb.Helper()
+
+	all, _ := s.coordinator.Roster(10)
+	for i := range all {
+		list = append(list, all[i].Tallies...)
+	}
+
+	return list
+}
+
+// Holders tell how requests fare whose keys a rollout has reached: all of them, of those keys alone, under that version alone.
+func TestRequestsUnderARolloutAreTold(t *testing.T) {
+	l := newStepped(t, rollout("50"))
+	with, _ := side(t, rollout("50"))
+	set, others := l.book.Current(), 0
+
+	told := func(when string, allowed, refused int64) {
+		t.Helper()
+
+		for range 50 { // refusals are counted when the key is next looked at, and told with the next ask of any key
+			l.after(100 * time.Millisecond)
+
+			for reached := true; reached; reached = set.Rule("r").For(fmt.Sprint("other-", others)) == set.Rule("r") {
+				others++
+			}
+
+			l.Decide(t.Context(), leaseway.Request{User: fmt.Sprint("other-", others)})
+		}
+
+		r := l.book.Current().Rule("r")
+		if got := l.tallies(); len(got) != 1 || got[0] != (ledger.Tally{Rule: "r", Version: r.Version, Allowed: allowed, Refused: refused}) {
+			t.Errorf("%s: told %+v, want %d allowed and %d refused under version %d", when, got, allowed, refused, r.Version)
+		}
+	}
+
+	told("before a key is reached", 0, 0)
+	l.allowed(20, leaseway.Request{User: with})
+	told("after five of twenty", 5, 15)
+
+	for range 3 { // to look is no request, and tests have budgets of their own
+		l.Decide(t.Context(), leaseway.Request{User: with, Peek: true})
+		l.Decide(t.Context(), leaseway.Request{User: with, Class: rule.ClassTest})
+	}
+
+	told("after looks and tests", 5, 15)
+
+	l.rules(rollout("60"))
+	set = l.book.Current()
+
+	told("under the next version", 0, 0)
+	l.rules("rules: [{id: r, keyBy: user, block: true, rollout: 60, before: {limit: 10, window: 1h}}]")
+	l.allowed(3, leaseway.Request{User: with})
+	told("when it blocks", 0, 3)
+
+	// A version that only watches refuses nobody.
+	l.rules("rules: [{id: r, keyBy: user, mode: shadow, limit: 1, window: 1h, rollout: 60, before: {limit: 10}}]")
+	l.allowed(3, leaseway.Request{User: with})
+	l.after(5 * time.Second)
+
+	if got := l.tallies(); len(got) != 1 || got[0].Version == l.book.Current().Rule("r").Version {
+		t.Errorf("of a version that only watches it was told %+v", got)
+	}
+}
+
+// What limits requests in flight is told of, too.
+func TestSlotsUnderARolloutAreTold(t *testing.T) {
+	const doc = "rules: [{id: r, algorithm: concurrency, keyBy: user, limit: 1, rollout: 50, before: {limit: 2}}]"
+
+	l := newStepped(t, doc)
+	with, without := side(t, doc)
+
+	for _, user := range []string{with, with, with, without} {
+		l.Decide(t.Context(), leaseway.Request{User: user, Finishes: true})
+	}
+
+	l.after(3 * time.Second)
+
+	if got := l.tallies(); len(got) != 1 || got[0].Allowed != 1 || got[0].Refused != 2 {
+		t.Errorf("told %+v, want 1 allowed and 2 refused", got)
 	}
 }

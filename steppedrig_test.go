@@ -15,11 +15,12 @@ import (
 type stepped struct {
 	*leaseway.Stepped
 
-	tb    testing.TB
-	now   int64 // µs since start
-	start time.Time
-	clock *table.Clock
-	book  *coordinator.Book
+	tb          testing.TB
+	now         int64 // µs since start
+	start       time.Time
+	clock       *table.Clock
+	book        *coordinator.Book
+	coordinator *coordinator.Coordinator
 }
 
 func newStepped(tb testing.TB, doc string, opts ...leaseway.Option) *stepped {
@@ -43,6 +44,7 @@ func newStepped(tb testing.TB, doc string, opts ...leaseway.Option) *stepped {
 		tb.Fatal(err)
 	}
 
+	s.coordinator = c
 	s.Stepped = leaseway.NewStepped(c, s.clock, opts...)
 	s.rules(doc)
 

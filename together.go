@@ -122,7 +122,7 @@ func (p *party) join(ctx context.Context, i int) {
 
 	if s.refused.rule != nil {
 		*d, p.refused = s.refused.decision(), true
-		s.refused.counts.Bar(rule.Enforce)
+		s.refused.counts.Bar(s.refused.rule)
 
 		return
 	}

@@ -14,8 +14,8 @@ type Fleet interface {
 	// Level says what a key has left under a rule. It never consumes. The key is as rule.AppendKey gives it.
 	Level(ctx context.Context, ruleID, key string) (Level, error)
 
-	// Used says how much one key has used at most lately, of all keys that this server knows of, as a warning to whoever lowers
-	// the limit. It may be less than what was used, and is zero where nothing is known.
+	// Used says how much one key has used at most lately, as far as the coordinators of the fleet know, as a warning to whoever
+	// lowers the limit. It may be less than what was used, and is zero where nothing is known.
 	Used(ctx context.Context, ruleID string) (Use, error)
 
 	// Reset makes a key's budget whole again.
@@ -27,12 +27,15 @@ type Fleet interface {
 
 // Roster is who runs which rules.
 type Roster struct {
-	// Version is that of the newest rules that this server has in force, in the numbers of Instance.Version.
+	// Version is that of the newest rules that there are, in the numbers of Instance.Version.
 	Version uint64
 	// Instances are ordered by name.
 	Instances []Instance
 	// More is how many others are not listed, since the list is bounded.
 	More int
+	// Coordinators is how many say so together. Partial says that there may be others that this one could not hear.
+	Coordinators int
+	Partial      bool
 }
 
 // Instance is one holder: an API server, a proxy, an agent, or a coordinator that opens doors.

@@ -24,10 +24,12 @@ type (
 	instancesOutput struct {
 		CacheControl string `header:"Cache-Control"`
 		Body         struct {
-			Version   uint64         `doc:"The newest version, as this server knows it." json:"version"`
-			Behind    int            `doc:"How many of those listed run older rules."    json:"behind"`
-			More      int            `doc:"How many others are not listed."              json:"more,omitempty"`
-			Instances []InstanceView `doc:"In the order of their names."                 json:"instances"`
+			Version      uint64         `doc:"The newest version."                                                                                                               json:"version"`
+			Behind       int            `doc:"How many of those listed run older rules."                                                                                         json:"behind"`
+			More         int            `doc:"How many others are not listed."                                                                                                   json:"more,omitempty"`
+			Coordinators int            `doc:"How many coordinators say so together: all of them hear of each other by the rule store."                                          json:"coordinators"`
+			Partial      bool           `doc:"Whether there may be instances of other coordinators, of which this one hears nothing: without a rule store, or while it is away." json:"partial,omitempty"`
+			Instances    []InstanceView `doc:"In the order of their names."                                                                                                      json:"instances"`
 		}
 	}
 	whoOutput struct {
@@ -69,6 +71,7 @@ func (d *Door) listInstances(ctx context.Context, _ *struct{}) (*instancesOutput
 	}
 
 	out := &instancesOutput{CacheControl: noStore}
+	out.Body.Coordinators, out.Body.Partial = roster.Coordinators, roster.Partial
 	out.Body.Version, out.Body.More, out.Body.Instances = roster.Version, roster.More, make([]InstanceView, len(roster.Instances))
 
 	for i, one := range roster.Instances {

@@ -25,9 +25,9 @@ type patchInput struct {
 
 // PlanSpec is a rollout that is to go on by itself.
 type PlanSpec struct {
-	Steps      []float64 `doc:"Percentages of keys, each above the one before."                             json:"steps"                maxItems:"100"    minItems:"1"`
-	EverySec   int64     `doc:"Seconds that each step lasts."                                               json:"everySec"             maximum:"2592000" minimum:"1"`
-	MaxRefused *float64  `doc:"Percent of requests: if more are refused, the rollout ends at 0. Usually 5." json:"maxRefused,omitempty"`
+	Steps      []float64 `doc:"Percentages of keys, each above the one before."                                                                                                               json:"steps"                maxItems:"100"    minItems:"1"`
+	EverySec   int64     `doc:"Seconds that each step lasts."                                                                                                                                 json:"everySec"             maximum:"2592000" minimum:"1"`
+	MaxRefused *float64  `doc:"Percent of the requests of keys that the rollout has reached, in the whole fleet since the step began: if more are refused, the rollout ends at 0. Usually 5." json:"maxRefused,omitempty"`
 }
 
 // usualMaxRefused is the share of requests that a plan lets be refused unless it says so, in percent.

@@ -9,7 +9,8 @@ type Plan struct {
 	Steps []float64 `json:"steps"`
 	// Every is how long each step lasts, in seconds.
 	Every int64 `json:"everySec"`
-	// MaxRefused is the share of requests, in percent, above which the rollout stops and goes back to 0.
+	// MaxRefused is the share of refused requests, in percent, of those whose keys the rollout has reached, above which it stops and
+	// goes back to 0.
 	MaxRefused float64 `json:"maxRefused"`
 	// Step is the index of the present step, which began at Since.
 	Step  int       `json:"step"`

@@ -142,18 +142,20 @@ func newRulesExport() *cobra.Command {
 
 // roster is who runs which rules.
 type roster struct {
-	Version   uint64               `json:"version"`
-	Behind    int                  `json:"behind"`
-	More      int                  `json:"more,omitempty"`
-	Instances []admin.InstanceView `json:"instances"`
+	Version      uint64               `json:"version"`
+	Behind       int                  `json:"behind"`
+	More         int                  `json:"more,omitempty"`
+	Coordinators int                  `json:"coordinators"`
+	Partial      bool                 `json:"partial,omitempty"`
+	Instances    []admin.InstanceView `json:"instances"`
 }
 
 func newRulesStatus() *cobra.Command {
 	r := &remote{}
 	cmd := &cobra.Command{
 		Use: "status", Short: "Say which version of the rules each instance runs", Args: noArguments,
-		Long: "List the instances that this coordinator heard of within the last ten seconds, and the version of the rules that each\n" +
-			"runs. The exit status is 1 while any of them is behind. Where there are several coordinators, ask each.",
+		Long: "List the instances that were heard of within the last seconds, and the version of the rules that each runs. It does not\n" +
+			"matter which coordinator of a rule store is asked: they tell each other. The exit status is 1 while any instance is behind.",
 		RunE: r.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
 			var all roster
 			if err := c.do(ctx, get("instances"), &all); err != nil {
@@ -198,5 +200,12 @@ func writeRoster(out io.Writer, all roster) error {
 		fmt.Fprintf(w, "and %d more\n", all.More)
 	}
 
-	return w.Flush()
+	if err := w.Flush(); err != nil || !all.Partial {
+		return err
+	}
+
+	_, err := fmt.Fprintln(out, "only what this coordinator hears of itself: it has no rule store in which others could tell it more, "+
+		"or that does not answer")
+
+	return err
 }

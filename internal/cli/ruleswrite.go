@@ -368,7 +368,8 @@ func newRulesRollout() *cobra.Command {
 		Short: "Say what share of the keys has a rule as it is written",
 		Args:  arguments("RULE"),
 		Long: "Raise or lower the share of keys that have a rule as it is written, at once or by itself. By itself it goes on step by\n" +
-			"step, also while nobody looks; it stops and goes back to 0 when more than --max-refused is refused.",
+			"step, also while nobody looks; it stops and goes back to 0 when more than --max-refused percent of the requests are\n" +
+			"refused whose keys it has reached, in the whole fleet since the step began.",
 		Example: "  leaseway rules rollout search-per-key --to 10\n" +
 			"  leaseway rules rollout search-per-key --auto 1,10,50,100 --every 10m --max-refused 2",
 		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
@@ -409,7 +410,7 @@ func newRulesRollout() *cobra.Command {
 	flags.StringSliceVar(&steps, "auto", nil, "rising `percentages` to go through")
 	flags.DurationVar(&every, "every", 10*time.Minute, "how long each step of --auto lasts")
 	flags.Float64Var(&refused, "max-refused", 5,
-		"the `percentage` of what the keys reached ask for whose refusal takes the rollout back to 0")
+		"the `percentage` of refused requests, of keys that are reached, above which it goes back to 0")
 	flags.BoolVar(&end, "end", false, "end what goes on by itself, and leave the rollout where it is")
 	w.addTo(cmd, true)
 	cmd.MarkFlagsMutuallyExclusive("to", "auto")

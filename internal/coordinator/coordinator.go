@@ -151,7 +151,7 @@ func (c *Coordinator) answer(ctx context.Context, batch *ledger.Batch, counted b
 
 	answers.Live = c.presence.live.Load()
 	if counted {
-		answers.Live = c.presence.see(ctx, batch)
+		answers.Live = c.presence.see(ctx, batch, edition.fit(batch.Tallies))
 	}
 
 	answers.Store = c.store.ID()
@@ -254,7 +254,7 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 
 		answer.Answer = results[k].Answer
 
-		if t := edition.reached(ops[k].Key.Rule, ops[k].Key.Key); t != nil {
+		if t := edition.reached(ops[k].Key.Rule, ops[k].Key.Key); t != nil && !c.presence.counts(batch) {
 			c.rollouts.count(t, &ops[k].Ask, &answer.Answer)
 		}
 

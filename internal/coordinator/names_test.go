@@ -15,7 +15,7 @@ func TestANameOfOneHolderAtATime(t *testing.T) {
 	p := newPresence(nil, func() time.Time { return now })
 	hear := func(holder uint64, name string) uint64 {
 		id := p.nameOf(&ledger.Batch{Holder: holder, Name: name})
-		p.note(&ledger.Batch{Holder: holder})
+		p.note(&ledger.Batch{Holder: holder}, nil)
 
 		return id
 	}

@@ -42,14 +42,16 @@ func newPresence(kept store.Store, clock func() time.Time) *presence {
 type sighting struct {
 	at      time.Time
 	name    string
-	version uint64 // of the rules that it runs
-	bare    bool   // it shows no token
+	version uint64         // of the rules that it runs
+	bare    bool           // it shows no token
+	counts  bool           // it sends tallies
+	tallies []ledger.Tally // the last, of rollouts in force
 }
 
-// see notes that the holder of a batch lives and returns how many do, as last heard from the
+// see notes that the holder of a batch lives, with its tallies that fit, and returns how many do, as last heard from the
 // store and never below 1. The first sight of a holder is told to the store at once.
-func (p *presence) see(ctx context.Context, batch *ledger.Batch) int64 {
-	if p.note(batch) {
+func (p *presence) see(ctx context.Context, batch *ledger.Batch, tallies []ledger.Tally) int64 {
+	if p.note(batch, tallies) {
 		// A failure shows in the next beat, and the count of before will do.
 		_ = p.tell(ctx, []uint64{batch.Holder})
 	}
@@ -58,7 +60,7 @@ func (p *presence) see(ctx context.Context, batch *ledger.Batch) int64 {
 }
 
 // note reports whether the holder is new.
-func (p *presence) note(batch *ledger.Batch) bool {
+func (p *presence) note(batch *ledger.Batch, tallies []ledger.Tally) bool {
 	now := p.clock()
 
 	p.mu.Lock()
@@ -69,9 +71,15 @@ func (p *presence) note(batch *ledger.Batch) bool {
 		return false
 	}
 
-	next := sighting{at: now, name: last.name, version: batch.Version, bare: batch.Bare}
+	next := sighting{
+		at: now, name: last.name, version: batch.Version, bare: batch.Bare, counts: last.counts || len(batch.Tallies) > 0,
+	}
 	if next.name != batch.Name {
 		next.name = strings.Clone(batch.Name) // a batch is used again
+	}
+
+	if next.tallies = last.tallies; len(batch.Tallies) > 0 {
+		next.tallies = tallies
 	}
 
 	p.seen[batch.Holder] = next

@@ -29,7 +29,7 @@ func TestInventedHoldersAreBounded(t *testing.T) {
 	p := newPresence(c, func() time.Time { return now })
 
 	for holder := range uint64(maxPresent + 500) {
-		p.see(t.Context(), &ledger.Batch{Holder: holder + 1})
+		p.see(t.Context(), &ledger.Batch{Holder: holder + 1}, nil)
 	}
 
 	if len(p.seen) != maxPresent || c.told != maxPresent {
@@ -46,7 +46,7 @@ func TestInventedHoldersAreBounded(t *testing.T) {
 		t.Errorf("%d remembered after they went silent", len(p.seen))
 	}
 
-	p.see(t.Context(), &ledger.Batch{Holder: 1})
+	p.see(t.Context(), &ledger.Batch{Holder: 1}, nil)
 
 	if c.told != maxPresent+1 {
 		t.Errorf("%d told: a holder that comes back is a new sight", c.told)
@@ -65,7 +65,7 @@ func TestWhoComesBackIsToldAgain(t *testing.T) {
 	}{{0, 1}, {presenceTTL - 1, 1}, {presenceTTL - 1, 1}, {presenceTTL, 2}, {0, 2}} {
 		now = now.Add(step.after)
 
-		p.see(t.Context(), &ledger.Batch{Holder: 1})
+		p.see(t.Context(), &ledger.Batch{Holder: 1}, nil)
 
 		if c.told != step.told {
 			t.Errorf("%v after the last ask: told %d times, want %d", step.after, c.told, step.told)

@@ -1,6 +1,8 @@
 package coordinator
 
 import (
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/puzpuzpuz/xsync/v4"
@@ -9,26 +11,32 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-// rollouts counts how the keys fare that a rollout has reached. A key over its
-// limit asks about once a second, since its refusals are not remembered for
-// longer; one that is not asks about as often, for its next lease. So the share of
-// asks that found nothing is about that of the seconds in which a key was refused,
-// and no single caller can make it large.
+// rollouts counts how the keys fare that a rollout has reached, of holders that
+// do not count their requests themselves: of an older release. They refuse from
+// memory, and all that shows here is what their keys ask. A key over its limit
+// asks about once a second, since its refusals are not remembered for longer; one
+// that is not asks about as often, for its next lease. So the share of asks that
+// found nothing is about that of the seconds in which a key was refused.
 type rollouts struct {
 	rules *xsync.Map[string, *rolledOut]
 }
 
-type rolledOut struct{ asked, refused atomic.Int64 }
+// rolledOut counts under one version of a rule.
+type rolledOut struct {
+	version        uint64
+	asked, refused atomic.Int64
+}
 
 // count notes the answer to an ask under t.
 func (r *rollouts) count(t *ruleTerms, ask *ledger.Ask, answer *ledger.Answer) {
-	if t.rule.Withheld == 0 || len(ask.Takes)+len(ask.Needs) == 0 && ask.RaiseTo == 0 {
-		return // it asks for nothing, or every key has the rule
+	if len(ask.Takes)+len(ask.Needs) == 0 && ask.RaiseTo == 0 {
+		return // it asks for nothing
 	}
 
 	c, ok := r.rules.Load(t.rule.ID)
-	if !ok {
-		c, _ = r.rules.LoadOrStore(t.rule.ID, &rolledOut{})
+	if !ok || c.version != t.rule.Version {
+		c = &rolledOut{version: t.rule.Version}
+		r.rules.Store(t.rule.ID, c)
 	}
 
 	c.asked.Add(1)
@@ -38,14 +46,25 @@ func (r *rollouts) count(t *ruleTerms, ask *ledger.Ask, answer *ledger.Answer) {
 	}
 }
 
-// Rollout returns, since the start, how many asks this coordinator answered of
-// keys that a rollout of the rule had reached, and how many of them found nothing left.
-func (c *Coordinator) Rollout(ruleID string) (asked, refused int64) {
-	if r, ok := c.rollouts.rules.Load(ruleID); ok {
-		return r.asked.Load(), r.refused.Load()
-	}
+// Asked says how the asks of holders that send no tallies fared under the present
+// rollouts, as tallies of asks instead of requests, ordered by rule. Versions are those that holders know.
+func (c *Coordinator) Asked() (list []ledger.Tally) {
+	edition := c.book.now()
 
-	return 0, 0
+	c.rollouts.rules.Range(func(id string, r *rolledOut) bool {
+		if t := edition.rules[id]; t == nil || t.rule.Withheld == 0 || t.rule.Version != r.version {
+			c.rollouts.rules.Delete(id)
+		} else {
+			refused := r.refused.Load()
+			list = append(list, ledger.Tally{Rule: id, Version: r.version, Allowed: max(0, r.asked.Load()-refused), Refused: refused})
+		}
+
+		return true
+	})
+
+	slices.SortFunc(list, func(a, b ledger.Tally) int { return strings.Compare(a.Rule, b.Rule) })
+
+	return list
 }
 
 // reached returns the terms under which an ask is made if a rollout of its rule has reached its key; nil otherwise.
@@ -56,4 +75,29 @@ func (e *edition) reached(id, key string) *ruleTerms {
 	}
 
 	return t
+}
+
+// fit returns the tallies of the present rollouts, with texts that outlive the batch; nil for none. What a holder invents can
+// at most make its own requests look worse or better than they are.
+func (e *edition) fit(tallies []ledger.Tally) (fit []ledger.Tally) {
+	for _, n := range tallies {
+		if t := e.rules[n.Rule]; t != nil && t.rule.Withheld != 0 && t.rule.Version == n.Version && tokens(n.Allowed, n.Refused) {
+			n.Rule = t.rule.ID
+			fit = append(fit, n)
+		}
+	}
+
+	return fit
+}
+
+// counts reports whether the holder of a batch counts its requests itself.
+func (p *presence) counts(batch *ledger.Batch) bool {
+	if len(batch.Tallies) > 0 {
+		return true
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	return p.seen[batch.Holder].counts
 }

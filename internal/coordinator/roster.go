@@ -18,6 +18,8 @@ type Instance struct {
 	Seen    time.Time
 	// Bare says that it was let in without a token.
 	Bare bool
+	// Tallies say how requests fare there under rollouts, as it told last; nil from one that does not count.
+	Tallies []ledger.Tally
 }
 
 // Roster returns the holders that asked this coordinator within the last ten
@@ -34,7 +36,7 @@ func (c *Coordinator) Roster(most int) (list []Instance, more int) {
 	for holder, last := range p.seen {
 		if now.Sub(last.at) < presenceTTL {
 			list = append(list, Instance{
-				Name: last.name, Incarnation: holder, Version: last.version, Seen: last.at, Bare: last.bare,
+				Name: last.name, Incarnation: holder, Version: last.version, Seen: last.at, Bare: last.bare, Tallies: last.tallies,
 			})
 		}
 	}

@@ -52,6 +52,7 @@ type meterShard struct {
 // keyUse is what a key used in a period and the one before.
 type keyUse struct {
 	rule, key   uint64 // hashes; both 0: nobody's
+	common      uint64 // a hash of the two that every coordinator gives them
 	period      int64  // µs; 0 for slots
 	round       int64  // which period now is of
 	now, before int64
@@ -87,7 +88,7 @@ func (m *Meter) note(now int64, window time.Duration, asked *ledger.KeyAsk, answ
 	defer s.mu.Unlock()
 
 	if slots {
-		s.add(now, id, answer.Spent)
+		s.add(now, id, asked, answer.Spent)
 
 		return
 	}
@@ -101,7 +102,7 @@ func (m *Meter) note(now int64, window time.Duration, asked *ledger.KeyAsk, answ
 	}
 
 	if used > 0 {
-		s.add(now, id, used)
+		s.add(now, id, asked, used)
 	}
 }
 
@@ -155,7 +156,7 @@ func (s *meterShard) lease(id uint64) *leaseUse {
 }
 
 // add counts tokens for a key, or the most slots of it. A key that uses less than all that are in its places is not remembered.
-func (s *meterShard) add(now int64, id keyUse, tokens int64) {
+func (s *meterShard) add(now int64, id keyUse, asked *ledger.KeyAsk, tokens int64) {
 	var place *keyUse
 
 	for i := range uint64(meterTries) {
@@ -177,6 +178,7 @@ func (s *meterShard) add(now int64, id keyUse, tokens int64) {
 		}
 
 		*place = id
+		place.common = commonHash(asked)
 		place.round = id.roundOf(now)
 	}
 
@@ -223,29 +225,4 @@ func (k *keyUse) most(now int64) int64 {
 	k.turn(now)
 
 	return max(k.now, k.before)
-}
-
-// Peak returns the most that one key used of a rule lately, at now (µs); the zero Use where nothing was seen.
-func (m *Meter) Peak(ruleID string, now int64) (peak Use) {
-	id := maphash.String(m.seed, ruleID)
-
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-
-		for j := range s.keys {
-			k := &s.keys[j]
-			if k.rule != id {
-				continue
-			}
-
-			if n := k.most(now); n > peak.Tokens {
-				peak = Use{Tokens: n, Per: time.Duration(k.period) * time.Microsecond}
-			}
-		}
-
-		s.mu.Unlock()
-	}
-
-	return peak
 }

@@ -66,7 +66,7 @@ func (m *metered) ask(t *testing.T, key string, ask ledger.Ask) ledger.Answer {
 func (m *metered) peak(t *testing.T, tokens int64, per time.Duration) {
 	t.Helper()
 
-	if got, want := m.meter.Peak("r", m.now.UnixMicro()), (coordinator.Use{Tokens: tokens, Per: per}); got != want {
+	if got, want := coordinator.Most("r", m.meter.Peaks(m.now.UnixMicro(), "r")), (coordinator.Use{Tokens: tokens, Per: per}); got != want {
 		t.Errorf("the peak is %+v, want %+v", got, want)
 	}
 }
@@ -141,4 +141,34 @@ func TestAMeterCountsBusySlots(t *testing.T) {
 	m.ask(t, "ada", ledger.Ask{Slots: true, Spent: 8, RaiseTo: 8})
 	m.ask(t, "ada", ledger.Ask{Slots: true, Spent: 3, RaiseTo: 8})
 	m.peak(t, 8, 0)
+}
+
+// What one key uses by several coordinators is added up, and only that.
+func TestPeaksOfSeveralCoordinatorsAreAddedUp(t *testing.T) {
+	t.Parallel()
+
+	const rules = `rules: [{id: r, keyBy: user, limit: 100, window: 1m}]`
+
+	one, two := newMetered(t, rules), newMetered(t, rules)
+
+	for key, n := range map[string]int{"ada": 30, "bob": 20, "cid": 10, "dan": 5} {
+		one.ask(t, key, ledger.Ask{Takes: []int64{int64(n)}})
+		two.ask(t, key, ledger.Ask{Takes: []int64{int64(40 - n)}})
+	}
+
+	now := one.now.UnixMicro()
+	first, second := one.meter.Peaks(now, "none", "r"), two.meter.Peaks(now, "r")
+
+	if len(first) != 3 || len(second) != 3 || first[0].Tokens != 30 || first[2].Tokens != 10 || second[0].Tokens != 35 {
+		t.Fatalf("the three that use most are %+v and %+v", first, second)
+	}
+
+	// bob and cid are among the three of both; dan and ada are of one.
+	if got := coordinator.Most("r", append(first, second...)); got != (coordinator.Use{Tokens: 40, Per: time.Minute}) {
+		t.Errorf("together a key used %+v", got)
+	}
+
+	if got := coordinator.Most("other", first); got != (coordinator.Use{}) {
+		t.Errorf("of another rule: %+v", got)
+	}
 }

@@ -7,6 +7,8 @@ type Batch struct {
 	Seq     uint64 // of every ask in it
 	Version uint64 // of the rule set that the holder runs
 	Asks    []KeyAsk
+	// Tallies say how requests fare under versions that rollouts bring; not in every batch.
+	Tallies []Tally
 
 	// Bare says that it came without a token that the coordinator knows. It does not travel.
 	Bare bool
@@ -22,6 +24,17 @@ type KeyAsk struct {
 	Key  string // any bytes
 	Ask  Ask
 }
+
+// Tally is how requests fared at one holder whose keys have the version of a rule that a rollout brings: totals since it came
+// into force there, so that a lost or doubled message changes nothing.
+type Tally struct {
+	Rule             string
+	Version          uint64 // of the rule
+	Allowed, Refused int64
+}
+
+// MaxTallies is how many one batch may have.
+const MaxTallies = 1000
 
 // Answers is the coordinator's reply to a batch, with one entry for each ask, in order.
 type Answers struct {

@@ -55,7 +55,23 @@ func appendBatch(b []byte, batch *ledger.Batch) []byte {
 		b = finish(appendAsk(b, &batch.Asks[i]), at)
 	}
 
+	for i := range batch.Tallies[:min(len(batch.Tallies), ledger.MaxTallies)] {
+		var at int
+
+		b, at = begin(b, 6)
+		b = finish(appendTally(b, &batch.Tallies[i]), at)
+	}
+
 	return b
+}
+
+// appendTally appends a Tally.
+func appendTally(b []byte, tally *ledger.Tally) []byte {
+	b = appendText(b, 1, tally.Rule)
+	b = appendUint(b, 2, tally.Version)
+	b = appendInt(b, 3, tally.Allowed)
+
+	return appendInt(b, 4, tally.Refused)
 }
 
 // appendAsk appends a KeyAsk.
@@ -87,7 +103,7 @@ func appendAsk(b []byte, asked *ledger.KeyAsk) []byte {
 // in single asks is for the coordinator to refuse, key by key.
 func readBatch(message []byte, batch *ledger.Batch) (*fault, error) {
 	*batch = ledger.Batch{Asks: batch.Asks[:0], Reply: batch.Reply}
-	f, asks := fields{rest: message}, 0
+	f, asks, tallies := fields{rest: message}, 0, 0
 
 	for {
 		num, kind, ok := f.next()
@@ -111,6 +127,14 @@ func readBatch(message []byte, batch *ledger.Batch) (*fault, error) {
 				batch.Asks = append(batch.Asks, ledger.KeyAsk{})
 				f.broken = f.broken || !readAsk(message, batch.Asks)
 			}
+		case num == 6 && kind == bytesType:
+			tallies++
+
+			if message := f.text(); tallies <= ledger.MaxTallies {
+				tally, ok := readTally(message)
+				batch.Tallies = append(batch.Tallies, tally)
+				f.broken = f.broken || !ok
+			}
 		default:
 			f.skip(num, kind)
 		}
@@ -122,6 +146,10 @@ func readBatch(message []byte, batch *ledger.Batch) (*fault, error) {
 
 	for i := range batch.Asks { // they may have come before what they belong to
 		batch.Asks[i].Ask.Holder, batch.Asks[i].Ask.Seq = batch.Holder, batch.Seq
+	}
+
+	if tallies > ledger.MaxTallies {
+		return &fault{"tallies", fmt.Sprintf("has %d entries; send at most %d in one batch", tallies, ledger.MaxTallies)}, nil
 	}
 
 	return checkBatch(batch, asks), nil
@@ -140,6 +168,30 @@ func checkBatch(batch *ledger.Batch, asks int) *fault {
 		return &fault{"asks", fmt.Sprintf("has %d entries; send at most %d in one batch", asks, MaxAsks)}
 	default:
 		return nil
+	}
+}
+
+// readTally reads a Tally, and reports whether it is one.
+func readTally(message []byte) (tally ledger.Tally, ok bool) {
+	f := fields{rest: message}
+
+	for {
+		num, kind, more := f.next()
+
+		switch {
+		case !more:
+			return tally, !f.broken && utf8.ValidString(tally.Rule)
+		case num == 1 && kind == bytesType:
+			tally.Rule = textOf(f.text())
+		case num == 2 && kind == varintType:
+			tally.Version = f.uint()
+		case num == 3 && kind == varintType:
+			tally.Allowed = int64(f.uint())
+		case num == 4 && kind == varintType:
+			tally.Refused = int64(f.uint())
+		default:
+			f.skip(num, kind)
+		}
 	}
 }
 

@@ -78,6 +78,13 @@ func genBatch(t *rapid.T) *ledger.Batch {
 		})
 	}
 
+	for range rapid.IntRange(0, 3).Draw(t, "tallies") {
+		batch.Tallies = append(batch.Tallies, ledger.Tally{
+			Rule: rapid.StringMatching(`[a-z.-]{1,9}`).Draw(t, "tallied"), Version: rapid.Uint64().Draw(t, "of version"),
+			Allowed: number.Draw(t, "allowed"), Refused: number.Draw(t, "refused"),
+		})
+	}
+
 	return batch
 }
 
@@ -315,10 +322,11 @@ func TestMessagesThatAreNoAnswersAreRefusedWhole(t *testing.T) {
 
 func TestBatchesThatCannotBeReadNameTheField(t *testing.T) {
 	for field, req := range map[string]*leasewayv1.AcquireRequest{
-		"holder": {Seq: 1},
-		"name":   {Holder: 1, Seq: 1, Name: strings.Repeat("n", maxName+1)},
-		"seq":    {Holder: 1, Seq: 1 << 53},
-		"asks":   {Holder: 1, Seq: 1, Asks: make([]*leasewayv1.KeyAsk, MaxAsks+1)},
+		"holder":  {Seq: 1},
+		"name":    {Holder: 1, Seq: 1, Name: strings.Repeat("n", maxName+1)},
+		"seq":     {Holder: 1, Seq: 1 << 53},
+		"asks":    {Holder: 1, Seq: 1, Asks: make([]*leasewayv1.KeyAsk, MaxAsks+1)},
+		"tallies": {Holder: 1, Seq: 1, Tallies: make([]*leasewayv1.Tally, ledger.MaxTallies+1)},
 	} {
 		if _, fault := readRequest(t, req); fault == nil || fault.field != field {
 			t.Errorf("%s: fault %+v", field, fault)

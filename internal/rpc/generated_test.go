@@ -20,6 +20,7 @@ func TestNoFieldIsForgotten(t *testing.T) {
 
 	req := filled(&leasewayv1.AcquireRequest{})
 	req.Asks = []*leasewayv1.KeyAsk{ask}
+	req.Tallies = []*leasewayv1.Tally{filled(&leasewayv1.Tally{})}
 
 	batch, fault := readRequest(t, req)
 	if fault != nil || !bytes.Equal(appendBatch(nil, batch), inWire(t, req)) {
@@ -89,6 +90,7 @@ func filled[M proto.Message](msg M) M {
 func FuzzBatch(f *testing.F) {
 	for _, req := range []*leasewayv1.AcquireRequest{
 		{Holder: 1, Seq: 2, Name: "n", Asks: []*leasewayv1.KeyAsk{{Rule: "r", Key: []byte("k"), Takes: []int64{1, 300}, LagUs: -5, Offer: 7}}},
+		{Holder: 1, Seq: 2, Tallies: []*leasewayv1.Tally{{Rule: "r", Version: 9, Allowed: 5, Refused: 300}, {}}},
 		{Holder: 1, Seq: 2, Asks: []*leasewayv1.KeyAsk{{Rule: strings.Repeat("r", 200)}, {Rule: "r"}, {Rule: "r"}}},
 	} {
 		f.Add(inWire(f, req))
@@ -97,6 +99,7 @@ func FuzzBatch(f *testing.F) {
 	f.Add([]byte("\x2a\x04\x40\x01\x40\x02")) // takes one by one
 	f.Add([]byte("\x12\x01\xff"))             // a name that is no UTF-8
 	f.Add([]byte("\x2a\x03\x0a\x01\xff"))     // nor is this rule
+	f.Add([]byte("\x32\x03\x0a\x01\xff"))     // nor that of a tally
 	f.Add([]byte("\x0b\x0c"))                 // a group
 
 	f.Fuzz(func(t *testing.T, message []byte) {

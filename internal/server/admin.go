@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/admin"
+	"github.com/leaseway/leaseway/internal/coordinator"
 	"github.com/leaseway/leaseway/internal/rulestore"
 )
 
@@ -37,9 +38,21 @@ func (s *server) openAdmin() (admitter, error) {
 
 // fleet is what the admin door asks of the coordinator of this process.
 func (e *engine) fleet() fleet {
-	return fleet{coordinator: e.coordinator, rules: e.book.Current, meter: e.meter, feed: e.feed, self: func() admin.Instance {
-		return admin.Instance{Name: e.name, Incarnation: e.incarnation, Version: e.limiter.Rules().Version, Seen: time.Now()}
-	}}
+	return fleet{coordinator: e.coordinator, rules: e.book.Current, feed: e.feed, notes: e.notes}
+}
+
+// openNotes makes what this coordinator tells others, and hears of them. alone says that no other counts in the same store.
+func (e *engine) openNotes(alone bool) {
+	e.notes = &notes{
+		coordinator: e.coordinator, meter: e.meter, rules: e.book.Current, from: processName(e.incarnation), alone: alone,
+		now: time.Now, log: e.log, self: func() coordinator.Instance {
+			return coordinator.Instance{Name: e.name, Incarnation: e.incarnation, Version: e.limiter.Rules().Version, Seen: time.Now()}
+		},
+	}
+
+	if e.ruleStore != nil {
+		e.notes.board = e.ruleStore
+	}
 }
 
 // kept is where the rules come from, and what was last read there.

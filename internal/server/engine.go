@@ -36,6 +36,7 @@ type engine struct {
 	feed        *rulefeed.Feed       // from ruleStore
 	overrides   *coordinator.Overrides
 	meter       *coordinator.Meter // of the coordinator
+	notes       *notes             // by which it tells others of its store what it hears
 
 	client *rpc.Client
 }
@@ -100,6 +101,7 @@ func (e *engine) openCoordinator(ctx context.Context, config *Config) error {
 	}
 
 	e.limiter, err = leaseway.Over(ctx, e.coordinator, opts...)
+	e.openNotes(config.inMemory())
 
 	return err
 }
@@ -177,9 +179,10 @@ func (e *engine) run(ctx context.Context) {
 	var tasks sync.WaitGroup
 
 	if e.feed != nil {
-		plans := &rollouts{store: e.ruleStore, latest: e.feed.Latest, counts: e.coordinator.Rollout, now: time.Now, log: e.log}
+		plans := &rollouts{store: e.ruleStore, latest: e.feed.Latest, counts: e.fleet().rolledOut, now: time.Now, log: e.log}
 
 		tasks.Go(func() { _ = e.feed.Run(ctx) })
+		tasks.Go(func() { e.notes.run(ctx) })
 		tasks.Go(func() { plans.run(ctx) })
 	}
 

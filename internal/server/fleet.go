@@ -1,12 +1,10 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/leaseway/leaseway"
@@ -23,9 +21,8 @@ import (
 type fleet struct {
 	coordinator *coordinator.Coordinator
 	rules       func() *rule.Set
-	meter       *coordinator.Meter    // nil for none
-	feed        *rulefeed.Feed        // nil for rules of a file, whose versions are shown as they are
-	self        func() admin.Instance // this process, which asks only while it decides; nil to leave it out
+	feed        *rulefeed.Feed // nil for rules of a file, whose versions are shown as they are
+	notes       *notes         // what this coordinator and others hear
 }
 
 var _ admin.Fleet = fleet{}
@@ -34,18 +31,19 @@ var _ admin.Fleet = fleet{}
 const maxInstances = 10_000
 
 // Instances implements admin.Fleet.
-func (f fleet) Instances(context.Context) (admin.Roster, error) {
-	seen, more := f.coordinator.Roster(maxInstances)
-	roster := admin.Roster{Version: f.shown(f.rules().Version), More: more}
+func (f fleet) Instances(ctx context.Context) (admin.Roster, error) {
+	all := f.notes.gather(ctx)
 
-	if f.self != nil {
-		self := f.self()
-		self.Version = f.shown(self.Version)
-		roster.Instances = append(roster.Instances, self)
+	roster := admin.Roster{
+		// What was written a moment ago is the newest, also where it is not in force yet.
+		Version: max(f.shown(f.rules().Version), all.newest),
+		More:    all.more, Coordinators: all.coordinators, Partial: all.partial,
 	}
 
-	for _, one := range seen {
-		if f.self != nil && one.Incarnation == roster.Instances[0].Incarnation {
+	for _, one := range all.instances {
+		if len(roster.Instances) == maxInstances {
+			roster.More++
+
 			continue
 		}
 
@@ -53,10 +51,6 @@ func (f fleet) Instances(context.Context) (admin.Roster, error) {
 			Name: one.Name, Incarnation: one.Incarnation, Version: f.shown(one.Version), Seen: one.Seen, Bare: one.Bare,
 		})
 	}
-
-	slices.SortFunc(roster.Instances, func(a, b admin.Instance) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Incarnation, b.Incarnation))
-	})
 
 	return roster, nil
 }
@@ -68,6 +62,17 @@ func (f fleet) shown(version uint64) uint64 {
 	}
 
 	return f.feed.Shown(version)
+}
+
+// rolledOut is how many requests this version of a rule, as people see it, decided of the keys that its rollout has reached, and
+// how many of them it refused: nothing while another version is in force here.
+func (f fleet) rolledOut(ctx context.Context, ruleID string, version uint64) (requests, refused int64) {
+	present := f.rules().Rule(ruleID)
+	if present == nil || f.shown(present.Version) != version {
+		return 0, 0
+	}
+
+	return f.notes.gather(ctx).refused(ruleID, present.Version)
 }
 
 // Level implements admin.Fleet.
@@ -107,13 +112,9 @@ func (f fleet) Level(ctx context.Context, ruleID, key string) (admin.Level, erro
 
 func micros(n int64) time.Duration { return time.Duration(max(0, n)) * time.Microsecond }
 
-// Used implements admin.Fleet. It is what went by this coordinator: holders that ask another one are not in it.
-func (f fleet) Used(_ context.Context, ruleID string) (admin.Use, error) {
-	if f.meter == nil {
-		return admin.Use{}, nil
-	}
-
-	return admin.Use(f.meter.Peak(ruleID, time.Now().UnixMicro())), nil
+// Used implements admin.Fleet.
+func (f fleet) Used(ctx context.Context, ruleID string) (admin.Use, error) {
+	return admin.Use(coordinator.Most(ruleID, f.notes.gather(ctx).peaks)), nil
 }
 
 // Reset implements admin.Fleet. What holders have of the budget and did not spend stays theirs until it comes back by itself.

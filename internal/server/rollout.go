@@ -25,30 +25,21 @@ import (
 type rollouts struct {
 	store  rulestore.Store
 	latest func() *rulestore.State
-	// counts are the asks of keys that the rollout of a rule has reached, since the start, and those that found nothing.
-	counts func(ruleID string) (asked, refused int64)
+	// counts are the requests of keys that the rollout of a rule, in this version of it, has reached, since it came into force,
+	// and those of them that were refused.
+	counts func(ctx context.Context, ruleID string, version uint64) (requests, refused int64)
 	now    func() time.Time
 	log    *slog.Logger
-
-	began map[string]step // by rule
-}
-
-// step is what was counted when a step began here.
-type step struct {
-	since          time.Time
-	asked, refused int64
 }
 
 const (
 	rolloutEvery = time.Second
-	// fewAsks is how many asks of a step say nothing yet about the share that is refused.
-	fewAsks = 20
+	// fewRequests is how many of a step say nothing yet about the share that is refused.
+	fewRequests = 20
 )
 
 // run looks after the plans until ctx ends.
 func (r *rollouts) run(ctx context.Context) {
-	r.began = map[string]step{}
-
 	ticker := time.NewTicker(rolloutEvery)
 	defer ticker.Stop()
 
@@ -78,8 +69,6 @@ func (r *rollouts) look(ctx context.Context) {
 
 		plan := &admin.Plan{}
 		if json.Unmarshal(text, plan) != nil || plan.State != admin.PlanRunning {
-			delete(r.began, id)
-
 			continue
 		}
 
@@ -107,10 +96,10 @@ func (r *rollouts) advance(ctx context.Context, state *rulestore.State, id strin
 		return r.write(ctx, state, planned{id: id, plan: plan})
 	}
 
-	if share, known := r.refused(id, plan.Since); known && share > plan.MaxRefused {
+	if share, known := r.share(ctx, present); known && share > plan.MaxRefused {
 		plan.State = admin.PlanStopped
-		plan.Note = fmt.Sprintf("%.1f %% were refused at %s %%, more than %s %%: back to 0", share, percent(plan.Steps[plan.Step]),
-			percent(plan.MaxRefused))
+		plan.Note = fmt.Sprintf("%.1f %% of requests were refused at %s %%, more than %s %%: back to 0",
+			share, percent(plan.Steps[plan.Step]), percent(plan.MaxRefused))
 
 		r.log.Warn("a rollout is stopped and taken back", "rule", id, "why", plan.Note)
 
@@ -133,22 +122,15 @@ func (r *rollouts) advance(ctx context.Context, state *rulestore.State, id strin
 	return r.write(ctx, state, planned{id, plan, present, plan.Steps[plan.Step]})
 }
 
-// refused is the share of asks, in percent, that found nothing since a step began, or since this process knows of it; known
-// is false while there were few.
-func (r *rollouts) refused(id string, since time.Time) (share float64, known bool) {
-	asked, refused := r.counts(id)
-
-	from, ok := r.began[id]
-	if !ok || !from.since.Equal(since) {
-		from = step{since, asked, refused}
-		r.began[id] = from
-	}
-
-	if asked-from.asked < fewAsks {
+// share is the share of requests, in percent, that this version of a rule refused of the keys that its rollout has reached; known
+// is false while there were few. Each step is a version of its own, so nothing from before it is in there.
+func (r *rollouts) share(ctx context.Context, present *rule.Rule) (share float64, known bool) {
+	requests, refused := r.counts(ctx, present.ID, present.Version)
+	if requests < fewRequests {
 		return 0, false
 	}
 
-	return 100 * float64(refused-from.refused) / float64(asked-from.asked), true
+	return 100 * float64(refused) / float64(requests), true
 }
 
 // planned is a plan to be written, and with a rule its new rollout.

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/internal/rulestore/sqlite"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // rolling is a store with a plan, and what looks after it by a clock of the test.
@@ -19,6 +22,7 @@ type rolling struct {
 
 	t              *testing.T
 	clock          time.Time
+	of             uint64 // the version of the rule under which they were counted
 	asked, refused int64
 }
 
@@ -43,16 +47,23 @@ func roll(t *testing.T, plan admin.Plan) *rolling {
 	must(t, err)
 
 	r.rollouts = &rollouts{
-		store: store, log: (&buffer{}).logger(), began: map[string]step{},
+		store: store, log: (&buffer{}).logger(),
 		latest: func() *rulestore.State {
 			state, err := store.Load(t.Context())
 			must(t, err)
 
 			return state
 		},
-		now:    func() time.Time { return r.clock },
-		counts: func(string) (int64, int64) { return r.asked, r.refused },
+		now: func() time.Time { return r.clock },
+		counts: func(_ context.Context, id string, version uint64) (int64, int64) {
+			if id != "r" || version != r.of {
+				return 0, 0
+			}
+
+			return r.asked, r.refused
+		},
 	}
+	r.of = r.latest().Set.Rule("r").Version
 
 	return r
 }
@@ -98,13 +109,16 @@ func TestARolloutGoesOnStepByStep(t *testing.T) {
 // When too much is refused it goes back, and stays there.
 func TestARolloutThatRefusesTooMuchGoesBack(t *testing.T) {
 	r := roll(t, admin.Plan{Steps: []float64{1, 10, 100}, Every: 60, MaxRefused: 5})
-	r.asked, r.refused = 1000, 900 // before it began here
+	r.asked, r.refused = 1000, 900 // at the first step
+	r.of--
 
 	if rollout, plan := r.after(time.Second); rollout != "1" || plan.State != admin.PlanRunning {
-		t.Fatalf("what was refused before stops it: %s %%, %+v", rollout, plan)
+		t.Fatalf("what was refused under another version stops it: %s %%, %+v", rollout, plan)
 	}
 
-	r.asked, r.refused = r.asked+fewAsks-1, r.refused+fewAsks-1
+	r.of++
+	r.asked, r.refused = fewRequests-1, fewRequests-1
+
 	if rollout, plan := r.after(time.Second); rollout != "1" || plan.State != admin.PlanRunning {
 		t.Fatalf("a few refusals stop it: %s %%, %+v", rollout, plan)
 	}
@@ -133,7 +147,7 @@ func TestARolloutThatRefusesTooMuchGoesBack(t *testing.T) {
 	}
 }
 
-// A rule may be called like a part of the document: what is counted for its plan goes on all the same.
+// A rule may be called like a part of the document: its plan is carried out all the same.
 func TestARolloutOfARuleNamedLikeASetting(t *testing.T) {
 	r := roll(t, admin.Plan{Steps: []float64{1, 100}, Every: 3600, MaxRefused: 5})
 	save(t, r.store, "rules: [{id: headers, keyBy: user, limit: 10, window: 1m, rollout: 1, before: {limit: 20}}]")
@@ -144,10 +158,14 @@ func TestARolloutOfARuleNamedLikeASetting(t *testing.T) {
 	}})
 	must(t, err)
 
-	for range 30 { // settings come in any order
-		r.asked, r.refused = r.asked+1000, r.refused+900
-		r.after(time.Second)
+	r.counts = func(_ context.Context, id string, _ uint64) (int64, int64) {
+		if id != "headers" {
+			return 0, 0
+		}
+
+		return 1000, 900
 	}
+	r.after(time.Second)
 
 	if got := r.latest().Set.Rule("headers").Rollout(); got != "0" {
 		t.Errorf("at %s %% though nine of ten are refused, want 0", got)
@@ -202,4 +220,91 @@ func TestARolloutOfAServerGoesBack(t *testing.T) {
 
 	r.want(t, "GET /admin/rules/things", "", expected{http.StatusOK, `"rollout":0`})
 	eventually(t, "nobody has the tight version", func() bool { return r.limit(t) == "100" })
+}
+
+// tightened is a rule that a share of users have with a lower limit, and a plan that keeps it so for long.
+func (r *running) tightened(t *testing.T, maxRefused string) {
+	t.Helper()
+	r.want(t, "PUT /admin/rules/things",
+		`{"limit": 1, "windowSec": 43200, "keyBy": "user", "scope": "/v1/things", "rollout": 50, "before": {"limit": 100, "window": "12h"}}`,
+		expected{http.StatusOK, "version"})
+	r.want(t, "PATCH /admin/rules/things", `{"plan": {"steps": [50, 100], "everySec": 3600, "maxRefused": `+maxRefused+`}}`,
+		expected{http.StatusOK, "version"})
+}
+
+// reached are users who have the tightened rule.
+func reached(t *testing.T, n int) (users []string) {
+	t.Helper()
+
+	set, err := rule.Parse("test", []byte("rules: [{id: things, keyBy: user, limit: 1, window: 12h, rollout: 50, before: {limit: 100}}]"))
+	must(t, err)
+
+	for i := 0; len(users) < n; i++ {
+		user := "user-" + strconv.Itoa(i)
+		if set.Rules[0].For(rule.Compact(user)) == set.Rules[0] {
+			users = append(users, user)
+		}
+	}
+
+	return users
+}
+
+// What is judged are requests, of which holders refuse most from memory: one user who sends a hundred times too many counts as a
+// hundred, though a holder asks for it about once a second.
+func TestARolloutIsJudgedByRequests(t *testing.T) {
+	r := start(t, "--rules-seed", file(t, thingsRules))
+	holder := start(t, "--coordinator", r.GRPC, "--coordinator-key", r.Key, "--deadline", patience.String())
+	r.tightened(t, "40")
+
+	users := reached(t, 61)
+	eventually(t, "the holder has the tight version", func() bool {
+		return strings.Contains(holder.call(t, http.MethodPost, "/v1/check", things(users[60], 0)).body, `"limit":1,`)
+	})
+
+	for _, user := range users[:60] { // each what it may
+		holder.admitted(t, 1, things(user, 1))
+	}
+
+	running := func() bool {
+		return strings.Contains(r.call(t, http.MethodGet, "/admin/rules/things", "").body, `"state":"running"`)
+	}
+	if !running() {
+		t.Error("it was stopped, though nothing was refused")
+	}
+
+	holder.admitted(t, 100, things(users[0], 1))
+	eventually(t, "a share of 100 of 160 stops it", func() bool {
+		holder.admitted(t, 1, things(users[0], 1)) // what a holder counted it tells with its next ask
+
+		return !running()
+	})
+
+	records := r.call(t, http.MethodGet, "/admin/rules/things/versions", "").body
+	if !strings.Contains(records, "of requests were refused at 50 %") {
+		t.Errorf("the audit says %s", records)
+	}
+}
+
+// Requests of the whole fleet are judged, whichever coordinator heard of them: here neither sees enough to say anything.
+func TestARolloutIsJudgedByTheWholeFleet(t *testing.T) {
+	at := []string{"--rule-store", "sqlite:" + filepath.Join(t.TempDir(), "rules.db"), "--rules-seed", file(t, thingsRules)}
+	coordinators := []*running{start(t, at...), start(t, at...)}
+	coordinators[0].tightened(t, "5")
+
+	users := reached(t, 2)
+	for i, c := range coordinators {
+		eventually(t, "everybody has the tight version", func() bool {
+			all := c.instances(t)
+
+			return all.Behind == 0 && len(all.Instances) == len(coordinators)
+		})
+
+		if n := c.admitted(t, fewRequests*2/3, things(users[i], 1)); n != 1 {
+			t.Errorf("%d were admitted, want 1", n)
+		}
+	}
+
+	eventually(t, "it is taken back", func() bool {
+		return strings.Contains(coordinators[1].call(t, http.MethodGet, "/admin/rules/things", "").body, `"state":"stopped"`)
+	})
 }

@@ -40,7 +40,9 @@ func tended(t *testing.T, text string) (fleet, *leaseway.Limiter) {
 		must(t, kept.Close(context.Background()))
 	})
 
-	return fleet{coordinator: c, rules: book.Current}, limiter
+	heard := &notes{coordinator: c, rules: book.Current, now: time.Now, alone: true}
+
+	return fleet{coordinator: c, rules: book.Current, notes: heard}, limiter
 }
 
 // What is left is looked at, given back and made whole, whatever the algorithm.
@@ -120,7 +122,7 @@ func TestLookingAfterWhatIsNotThere(t *testing.T) {
 func TestAnOverrideIsInForceAtOnce(t *testing.T) {
 	path := dataDir(t) + "/rules.db"
 	r := start(t, "--rule-store", "sqlite:"+path, "--rules-seed", file(t, thingsRules))
-	holder := start(t, "--coordinator", r.GRPC, "--coordinator-key", r.Key)
+	holder := start(t, "--coordinator", r.GRPC, "--coordinator-key", r.Key, "--deadline", patience.String())
 
 	store, err := sqlite.Open(context.Background(), sqlite.Config{Path: path})
 	must(t, err)

@@ -73,6 +73,7 @@ func newFlight() any { return &flight{} }
 // land keeps c for another flight, without what it refers to.
 func (t *Table) land(c *flight) {
 	clear(c.batch.Asks)
+	clear(c.batch.Tallies)
 	clear(c.entries)
 	clear(c.more)
 	t.flights.Put(c)
@@ -197,7 +198,7 @@ func (t *Table) board(c *flight, entries []*Entry) {
 	c.costs, c.entries = c.costs[:0], c.entries[:0]
 	c.batch = ledger.Batch{
 		Holder: t.holder, Name: t.cfg.Name, Seq: seq, Version: t.Set().Version,
-		Asks: c.batch.Asks[:0], Reply: &c.reply,
+		Asks: c.batch.Asks[:0], Tallies: c.batch.Tallies[:0], Reply: &c.reply,
 	}
 
 	for _, e := range entries {
@@ -213,6 +214,10 @@ func (t *Table) board(c *flight, entries []*Entry) {
 			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.ledgerKey(), Ask: ask})
 			c.entries = append(c.entries, e)
 		}
+	}
+
+	if len(c.entries) > 0 || len(entries) == 0 { // or else there will be no call
+		c.batch.Tallies = t.tallies(c.batch.Tallies)
 	}
 }
 

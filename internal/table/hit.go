@@ -108,11 +108,11 @@ func (h *Hit) cancel() {
 	switch held {
 	case holdsNothing:
 	case holdsOpen:
-		h.entry.decided().uncount(&h.Out)
+		h.entry.count(&h.Out, -1)
 	case holdsTake:
 		h.Rule.table.Refund(h.Out.Charge)
 	case holdsLocal:
-		h.entry.decided().uncount(&h.Out)
+		h.entry.count(&h.Out, -1)
 		h.Rule.table.Refund(h.Out.Charge)
 	case holdsLease:
 		h.entry.mu.Lock()

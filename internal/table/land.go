@@ -113,7 +113,7 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 
 	e.admit(&w.out, FromStore, standing{now, e.Remaining(now), e.Balance()})
 	w.out.Charge = Charge{entry: e, epoch: storeEpoch, cost: w.n, end: e.CountsUntil(now)}
-	e.decided().count(&w.out)
+	e.count(&w.out, 1)
 	e.tell(w, given)
 }
 

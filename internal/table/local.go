@@ -75,7 +75,7 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 		}
 	}
 
-	e.decided().count(out)
+	e.count(out, 1)
 }
 
 // retryClosed is the wait that a refusal for want of a coordinator names: 1 s.

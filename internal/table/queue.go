@@ -123,9 +123,11 @@ func (t *Table) dispatch(ctx context.Context) {
 
 // flushBeat calls the source about nothing if no call went out of late: so the
 // fleet knows that this holder lives, and this holder how many there are, and
-// whether a coordinator answers at all, before the first request finds out.
+// whether a coordinator answers at all, before the first request finds out. A
+// coordinator in this process knows all that, but for how requests fare.
 func (t *Table) flushBeat() {
-	if calls := t.counts.calls.Load(); t.cfg.Inline || t.closed.Load() || calls != t.beats {
+	calls := t.counts.calls.Load()
+	if t.cfg.Inline && len(t.running.Load().rolled) == 0 || t.closed.Load() || calls != t.beats {
 		t.beats = calls
 
 		return

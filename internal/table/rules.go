@@ -31,7 +31,8 @@ type Rule struct {
 	test    atomic.Pointer[Rule]         // the same rule's budgets for requests of class test
 	testing bool                         // it is the other's test
 	counts  ruleCounts
-	slots   slotKeys // of a rule that bounds what is in flight
+	tally   atomic.Pointer[tally] // of the keys that its rollout has reached; nil without one
+	slots   slotKeys              // of a rule that bounds what is in flight
 }
 
 // ID returns the rule's id.
@@ -97,6 +98,10 @@ func (t *Table) SetRules(set *rule.Set) error {
 		})
 
 		next.rules[i], present[def.ID] = r, true
+
+		if r.tally.Load() != nil {
+			next.rolled = append(next.rolled, r)
+		}
 	}
 
 	t.own.each(func(r *Rule) { r.switchOff(until(next.switches.OfRule(rule.RequestLimits()))) })
@@ -126,7 +131,10 @@ func (t *Table) newRule(id string) *Rule {
 
 // follow puts a version of the rule in force.
 func (r *Rule) follow(def *rule.Rule) {
-	r.own.Store(plainLimits(def))
+	own := plainLimits(def)
+	own.tally = r.tallyOf(def)
+	r.tally.Store(own.tally)
+	r.own.Store(own)
 	r.before.Store(nil)
 
 	if def.Before != nil {
@@ -185,6 +193,7 @@ type limits struct {
 	ttl     int64       // of a lease, µs
 	leases  bool        // tokens can be had in advance
 	drains  bool        // a bucket: each token that is not spent brings its end nearer
+	tally   *tally      // nil unless a rollout has reached the key
 }
 
 // plainLimits are those of keys without an override.
@@ -216,7 +225,10 @@ func (r *Rule) limitsOf(key string) *limits {
 	}
 
 	if q := def.Quota([]byte(key)); q.Overridden || own == nil || own.version != def.Version {
-		return newLimits(def, q)
+		l := newLimits(def, q)
+		l.tally = r.reached(def)
+
+		return l
 	}
 
 	return own

@@ -191,7 +191,8 @@ func (t *Table) boardSlots(c *flight, keys []*slotKey) []*slotKey {
 	seq := t.seq.Add(1)
 	c.entries, c.more, c.costs = c.entries[:0], c.more[:0], c.costs[:0]
 	c.batch = ledger.Batch{
-		Holder: t.holder, Name: t.cfg.Name, Seq: seq, Version: t.Set().Version, Asks: c.batch.Asks[:0], Reply: &c.reply,
+		Holder: t.holder, Name: t.cfg.Name, Seq: seq, Version: t.Set().Version,
+		Asks: c.batch.Asks[:0], Tallies: c.batch.Tallies[:0], Reply: &c.reply,
 	}
 
 	boarded := make([]*slotKey, 0, len(keys))
@@ -203,6 +204,10 @@ func (t *Table) boardSlots(c *flight, keys []*slotKey) []*slotKey {
 			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: k.rule.id, Key: k.ledgerKey(), Ask: ask})
 			boarded = append(boarded, k)
 		}
+	}
+
+	if len(boarded) > 0 {
+		c.batch.Tallies = t.tallies(c.batch.Tallies)
 	}
 
 	return boarded

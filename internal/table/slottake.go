@@ -266,7 +266,7 @@ func (k *slotKey) admit(h *SlotHit, origin Origin, now int64) {
 		h.Slot = k.rule.table.desk.tickets.take(k, h.Cost, now)
 	}
 
-	k.rule.counts.of(k.rule.Of(k.key).Mode).count(&h.Out)
+	k.rule.count(k.key, &h.Out)
 }
 
 // refuse fills in h for a request that is not to be in flight.
@@ -282,7 +282,7 @@ func (k *slotKey) refuse(h *SlotHit, kind Kind, origin Origin) {
 		h.Out.Remaining = k.remaining()
 	}
 
-	k.rule.counts.of(k.rule.Of(k.key).Mode).count(&h.Out)
+	k.rule.count(k.key, &h.Out)
 }
 
 // look fills in h with how things stand.

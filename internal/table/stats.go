@@ -30,14 +30,28 @@ func (c *ruleCounts) of(mode rule.Mode) *decided {
 	return &c.enforced
 }
 
-// Bar counts a request that the rule, in this mode, refuses without a look at any budget: it is blocked, or has no key.
-func (r *Rule) Bar(mode rule.Mode) { r.counts.of(mode).denied[FromLease].Add(1) }
+// Bar counts a request that this version of the rule refuses without a look at any budget: it is blocked, or has no key.
+func (r *Rule) Bar(def *rule.Rule) {
+	r.counts.of(def.Mode).denied[FromLease].Add(1)
 
-// decided returns the counts of the entry's decisions.
-func (e *Entry) decided() *decided { return e.rule.counts.of(e.limits.Load().mode) }
+	if t := r.reached(def); t != nil {
+		t.refused.Add(1)
+	}
+}
 
-func (c *decided) count(out *Outcome)   { c.add(out, 1) }
-func (c *decided) uncount(out *Outcome) { c.add(out, -1) }
+// count counts n requests of the entry's key that came out so; -1 takes one back.
+func (e *Entry) count(out *Outcome, n int64) {
+	l := e.limits.Load()
+	e.rule.counts.of(l.mode).add(out, n)
+	l.tally.add(out, n)
+}
+
+// count counts a request of a key that has no entry, under the version that it has.
+func (r *Rule) count(key string, out *Outcome) {
+	def := r.Of(key)
+	r.counts.of(def.Mode).add(out, 1)
+	r.reached(def).add(out, 1)
+}
 
 func (c *decided) add(out *Outcome, n int64) {
 	if out.Kind == Allowed {
@@ -49,11 +63,13 @@ func (c *decided) add(out *Outcome, n int64) {
 
 // fold moves what the lease counted into the rule's counts; under the lock.
 func (e *Entry) fold() {
-	total := e.TotalSpent()
-	c := e.decided()
-	c.allowed[FromLease].Add(total - e.counted - e.extra.Swap(0))
+	l, total := e.limits.Load(), e.TotalSpent()
 	quick := e.quick.Swap(0)
-	c.denied[FromLease].Add(e.denied.Swap(0) + quick)
+	allowed, denied := total-e.counted-e.extra.Swap(0), e.denied.Swap(0)+quick
+	c := e.rule.counts.of(l.mode)
+	c.allowed[FromLease].Add(allowed)
+	c.denied[FromLease].Add(denied)
+	l.tally.fold(allowed, denied)
 	e.Refuse(quick)
 	e.counted = total
 }

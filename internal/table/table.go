@@ -104,6 +104,7 @@ type Table struct {
 	flights sync.Pool // of *flight
 	mishaps mishap.Log
 	closed  atomic.Bool
+	tallied atomic.Int64 // when the tallies were last reported
 	beats   int64        // calls at the last beat; of dispatch alone
 	fewer   atomic.Int64 // since when fewer holders live than are reckoned with; 0: not
 }
@@ -112,6 +113,7 @@ type Table struct {
 type running struct {
 	set      *rule.Set
 	rules    []*Rule       // as in set.Rules
+	rolled   []*Rule       // those of them that have a tally
 	switches rule.Switches // the set's and the process's own
 }
 

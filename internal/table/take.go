@@ -129,7 +129,7 @@ func (e *Entry) quit(now, n int64, out *Outcome) {
 
 	e.refuse(out, now, n, Unavailable)
 	out.Origin, out.RetryAfter = FromClosed, retryClosed
-	e.decided().count(out)
+	e.count(out, 1)
 }
 
 // next is what remains to be done after a look under the lock.
@@ -188,7 +188,7 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 		left := max(0, e.limits.Load().burst-n)
 		e.admit(out, FromLease, standing{now, left, 0})
 		out.Charge = Charge{entry: e, epoch: storeEpoch, cost: n, end: e.CountsUntil(now)}
-		e.decided().count(out)
+		e.count(out, 1)
 
 		return nil, refill
 	}

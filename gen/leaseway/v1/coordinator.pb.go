@@ -166,7 +166,10 @@ type AcquireRequest struct {
 	// Version of the rule set that the holder runs; 0 for none.
 	RulesVersion uint64 `protobuf:"varint,4,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
 	// At most 1000, each about another key.
-	Asks          []*KeyAsk `protobuf:"bytes,5,rep,name=asks,proto3" json:"asks,omitempty"`
+	Asks []*KeyAsk `protobuf:"bytes,5,rep,name=asks,proto3" json:"asks,omitempty"`
+	// How requests fare under the rules that are being rolled out, about once a
+	// second; at most 1000. A holder that does not count them sends none.
+	Tallies       []*Tally `protobuf:"bytes,6,rep,name=tallies,proto3" json:"tallies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +239,89 @@ func (x *AcquireRequest) GetAsks() []*KeyAsk {
 	return nil
 }
 
+func (x *AcquireRequest) GetTallies() []*Tally {
+	if x != nil {
+		return x.Tallies
+	}
+	return nil
+}
+
+// Tally is how requests fared at one holder whose keys a rollout has reached: they
+// have the newer version of a rule, and others an older one. Both counts are
+// totals since that version came into force there, so that a lost or doubled
+// message changes nothing. What was decided without a coordinator is not in them.
+type Tally struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the rule.
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Version of the rule.
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// Requests that it let pass.
+	Allowed int64 `protobuf:"varint,3,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// Requests that it refused.
+	Refused       int64 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tally) Reset() {
+	*x = Tally{}
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tally) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tally) ProtoMessage() {}
+
+func (x *Tally) ProtoReflect() protoreflect.Message {
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tally.ProtoReflect.Descriptor instead.
+func (*Tally) Descriptor() ([]byte, []int) {
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Tally) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Tally) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Tally) GetAllowed() int64 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+func (x *Tally) GetRefused() int64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
 // KeyAsk is an ask about one key of one rule. Counts of tokens are from 0 to
 // 2^50; spent, granted and raise_to are totals over a lease's life and debt is
 // one over the incarnation's, so that a lost or doubled message changes nothing.
@@ -288,7 +374,7 @@ type KeyAsk struct {
 
 func (x *KeyAsk) Reset() {
 	*x = KeyAsk{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[1]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -300,7 +386,7 @@ func (x *KeyAsk) String() string {
 func (*KeyAsk) ProtoMessage() {}
 
 func (x *KeyAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[1]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -313,7 +399,7 @@ func (x *KeyAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyAsk.ProtoReflect.Descriptor instead.
 func (*KeyAsk) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{1}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *KeyAsk) GetRule() string {
@@ -446,7 +532,7 @@ type AcquireResponse struct {
 
 func (x *AcquireResponse) Reset() {
 	*x = AcquireResponse{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[2]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +544,7 @@ func (x *AcquireResponse) String() string {
 func (*AcquireResponse) ProtoMessage() {}
 
 func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[2]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +557,7 @@ func (x *AcquireResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcquireResponse.ProtoReflect.Descriptor instead.
 func (*AcquireResponse) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{2}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AcquireResponse) GetEnvelope() *Envelope {
@@ -500,7 +586,7 @@ type Envelope struct {
 
 func (x *Envelope) Reset() {
 	*x = Envelope{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[3]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +598,7 @@ func (x *Envelope) String() string {
 func (*Envelope) ProtoMessage() {}
 
 func (x *Envelope) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[3]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +611,7 @@ func (x *Envelope) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Envelope.ProtoReflect.Descriptor instead.
 func (*Envelope) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{3}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Envelope) GetBody() []byte {
@@ -574,7 +660,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[4]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +672,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[4]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +685,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{4}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Answer) GetHolder() uint64 {
@@ -682,7 +768,7 @@ type Terms struct {
 
 func (x *Terms) Reset() {
 	*x = Terms{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[5]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +780,7 @@ func (x *Terms) String() string {
 func (*Terms) ProtoMessage() {}
 
 func (x *Terms) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[5]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +793,7 @@ func (x *Terms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terms.ProtoReflect.Descriptor instead.
 func (*Terms) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{5}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Terms) GetPeriodUs() int64 {
@@ -843,7 +929,7 @@ type KeyAnswer struct {
 
 func (x *KeyAnswer) Reset() {
 	*x = KeyAnswer{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[6]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +941,7 @@ func (x *KeyAnswer) String() string {
 func (*KeyAnswer) ProtoMessage() {}
 
 func (x *KeyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[6]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +954,7 @@ func (x *KeyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyAnswer.ProtoReflect.Descriptor instead.
 func (*KeyAnswer) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{6}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *KeyAnswer) GetCode() KeyCode {
@@ -1040,7 +1126,7 @@ type WatchRulesRequest struct {
 
 func (x *WatchRulesRequest) Reset() {
 	*x = WatchRulesRequest{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[7]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1052,7 +1138,7 @@ func (x *WatchRulesRequest) String() string {
 func (*WatchRulesRequest) ProtoMessage() {}
 
 func (x *WatchRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[7]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1065,7 +1151,7 @@ func (x *WatchRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRulesRequest.ProtoReflect.Descriptor instead.
 func (*WatchRulesRequest) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{7}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchRulesRequest) GetHolder() uint64 {
@@ -1100,7 +1186,7 @@ type WatchRulesResponse struct {
 
 func (x *WatchRulesResponse) Reset() {
 	*x = WatchRulesResponse{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[8]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1112,7 +1198,7 @@ func (x *WatchRulesResponse) String() string {
 func (*WatchRulesResponse) ProtoMessage() {}
 
 func (x *WatchRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[8]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1125,7 +1211,7 @@ func (x *WatchRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRulesResponse.ProtoReflect.Descriptor instead.
 func (*WatchRulesResponse) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{8}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchRulesResponse) GetEnvelope() *Envelope {
@@ -1148,7 +1234,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[9]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1246,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[9]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1259,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{9}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Rules) GetVersion() uint64 {
@@ -1194,13 +1280,19 @@ var File_leaseway_v1_coordinator_proto protoreflect.FileDescriptor
 
 const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1dleaseway/v1/coordinator.proto\x12\vleaseway.v1\"\x9c\x01\n" +
+	"\x1dleaseway/v1/coordinator.proto\x12\vleaseway.v1\"\xca\x01\n" +
 	"\x0eAcquireRequest\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\x06R\x06holder\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
 	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12'\n" +
-	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\"\x93\x03\n" +
+	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\x12,\n" +
+	"\atallies\x18\x06 \x03(\v2\x12.leaseway.v1.TallyR\atallies\"i\n" +
+	"\x05Tally\x12\x12\n" +
+	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
+	"\aallowed\x18\x03 \x01(\x03R\aallowed\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\x03R\arefused\"\x93\x03\n" +
 	"\x06KeyAsk\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1318,38 +1410,40 @@ func file_leaseway_v1_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_leaseway_v1_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_leaseway_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_leaseway_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_leaseway_v1_coordinator_proto_goTypes = []any{
 	(Algorithm)(0),             // 0: leaseway.v1.Algorithm
 	(KeyCode)(0),               // 1: leaseway.v1.KeyCode
 	(*AcquireRequest)(nil),     // 2: leaseway.v1.AcquireRequest
-	(*KeyAsk)(nil),             // 3: leaseway.v1.KeyAsk
-	(*AcquireResponse)(nil),    // 4: leaseway.v1.AcquireResponse
-	(*Envelope)(nil),           // 5: leaseway.v1.Envelope
-	(*Answer)(nil),             // 6: leaseway.v1.Answer
-	(*Terms)(nil),              // 7: leaseway.v1.Terms
-	(*KeyAnswer)(nil),          // 8: leaseway.v1.KeyAnswer
-	(*WatchRulesRequest)(nil),  // 9: leaseway.v1.WatchRulesRequest
-	(*WatchRulesResponse)(nil), // 10: leaseway.v1.WatchRulesResponse
-	(*Rules)(nil),              // 11: leaseway.v1.Rules
+	(*Tally)(nil),              // 3: leaseway.v1.Tally
+	(*KeyAsk)(nil),             // 4: leaseway.v1.KeyAsk
+	(*AcquireResponse)(nil),    // 5: leaseway.v1.AcquireResponse
+	(*Envelope)(nil),           // 6: leaseway.v1.Envelope
+	(*Answer)(nil),             // 7: leaseway.v1.Answer
+	(*Terms)(nil),              // 8: leaseway.v1.Terms
+	(*KeyAnswer)(nil),          // 9: leaseway.v1.KeyAnswer
+	(*WatchRulesRequest)(nil),  // 10: leaseway.v1.WatchRulesRequest
+	(*WatchRulesResponse)(nil), // 11: leaseway.v1.WatchRulesResponse
+	(*Rules)(nil),              // 12: leaseway.v1.Rules
 }
 var file_leaseway_v1_coordinator_proto_depIdxs = []int32{
-	3,  // 0: leaseway.v1.AcquireRequest.asks:type_name -> leaseway.v1.KeyAsk
-	5,  // 1: leaseway.v1.AcquireResponse.envelope:type_name -> leaseway.v1.Envelope
-	7,  // 2: leaseway.v1.Answer.terms:type_name -> leaseway.v1.Terms
-	8,  // 3: leaseway.v1.Answer.keys:type_name -> leaseway.v1.KeyAnswer
-	0,  // 4: leaseway.v1.Terms.algorithm:type_name -> leaseway.v1.Algorithm
-	1,  // 5: leaseway.v1.KeyAnswer.code:type_name -> leaseway.v1.KeyCode
-	5,  // 6: leaseway.v1.WatchRulesResponse.envelope:type_name -> leaseway.v1.Envelope
-	2,  // 7: leaseway.v1.CoordinatorService.Acquire:input_type -> leaseway.v1.AcquireRequest
-	9,  // 8: leaseway.v1.CoordinatorService.WatchRules:input_type -> leaseway.v1.WatchRulesRequest
-	4,  // 9: leaseway.v1.CoordinatorService.Acquire:output_type -> leaseway.v1.AcquireResponse
-	10, // 10: leaseway.v1.CoordinatorService.WatchRules:output_type -> leaseway.v1.WatchRulesResponse
-	9,  // [9:11] is the sub-list for method output_type
-	7,  // [7:9] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	4,  // 0: leaseway.v1.AcquireRequest.asks:type_name -> leaseway.v1.KeyAsk
+	3,  // 1: leaseway.v1.AcquireRequest.tallies:type_name -> leaseway.v1.Tally
+	6,  // 2: leaseway.v1.AcquireResponse.envelope:type_name -> leaseway.v1.Envelope
+	8,  // 3: leaseway.v1.Answer.terms:type_name -> leaseway.v1.Terms
+	9,  // 4: leaseway.v1.Answer.keys:type_name -> leaseway.v1.KeyAnswer
+	0,  // 5: leaseway.v1.Terms.algorithm:type_name -> leaseway.v1.Algorithm
+	1,  // 6: leaseway.v1.KeyAnswer.code:type_name -> leaseway.v1.KeyCode
+	6,  // 7: leaseway.v1.WatchRulesResponse.envelope:type_name -> leaseway.v1.Envelope
+	2,  // 8: leaseway.v1.CoordinatorService.Acquire:input_type -> leaseway.v1.AcquireRequest
+	10, // 9: leaseway.v1.CoordinatorService.WatchRules:input_type -> leaseway.v1.WatchRulesRequest
+	5,  // 10: leaseway.v1.CoordinatorService.Acquire:output_type -> leaseway.v1.AcquireResponse
+	11, // 11: leaseway.v1.CoordinatorService.WatchRules:output_type -> leaseway.v1.WatchRulesResponse
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_leaseway_v1_coordinator_proto_init() }
@@ -1363,7 +1457,7 @@ func file_leaseway_v1_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leaseway_v1_coordinator_proto_rawDesc), len(file_leaseway_v1_coordinator_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

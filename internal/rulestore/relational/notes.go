@@ -27,12 +27,14 @@ func (s *Store) Pin(ctx context.Context, from string, body []byte) error {
 		return err
 	}
 	now := s.dialect.NowMicros
-	if _, err := c.exec(ctx, "INSERT INTO notes (name, at_us, body) VALUES ($1, "+now+", $2) "+
-		"ON CONFLICT (name) DO UPDATE SET at_us = excluded.at_us, body = excluded.body", from, string(body)); err != nil {
+	return c.within(ctx, func() error { return c.begin(ctx, s.dialect.BeginWrite) }, func() error {
+		if _, err := c.exec(ctx, "INSERT INTO notes (name, at_us, body) VALUES ($1, "+now+", $2) "+
+			"ON CONFLICT (name) DO UPDATE SET at_us = excluded.at_us, body = excluded.body", from, string(body)); err != nil {
+			return err
+		}
+		_, err := c.exec(ctx, "DELETE FROM notes WHERE at_us NOT BETWEEN "+now+" - $1 AND "+now+" + $1", rulestore.NoteTTL.Microseconds())
 		return err
-	}
-	_, err = c.exec(ctx, "DELETE FROM notes WHERE at_us NOT BETWEEN "+now+" - $1 AND "+now+" + $1", rulestore.NoteTTL.Microseconds())
-	return err
+	})
 }
 
 // Notes reads them and the head, in one snapshot.
