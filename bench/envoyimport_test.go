@@ -281,9 +281,10 @@ func randomLevel(random *rand.Rand, b *strings.Builder, indent string, depth int
 				fmt.Fprintf(b, "%s  shadow_mode: true\n", indent)
 			}
 
-			if strings.HasSuffix(value, "*") && random.IntN(2) == 0 || random.IntN(40) == 0 {
-				fmt.Fprintf(b, "%s  share_threshold: true\n", indent)
-			}
+		}
+
+		if wild := strings.HasSuffix(value, "*"); wild && random.IntN(2) == 0 || random.IntN(60) == 0 {
+			fmt.Fprintf(b, "%s  share_threshold: true\n", indent)
 		}
 
 		if depth < 3 && random.IntN(3) == 0 {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/leasewaygrpc"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -119,6 +120,48 @@ func TestAShedCallIsUnavailableAndSaysWhenToComeBack(t *testing.T) {
 	}
 }
 
+// hanging is a source that has rules, and never answers an ask.
+type hanging struct{ rules *rule.Set }
+
+func (h hanging) Acquire(ctx context.Context, _ *ledger.Batch) (*ledger.Answers, error) {
+	<-ctx.Done()
+
+	return nil, ctx.Err()
+}
+
+func (h hanging) Watch(ctx context.Context, _ uint64, apply func(*rule.Set) error) error {
+	if err := apply(h.rules); err != nil {
+		return err
+	}
+
+	<-ctx.Done()
+
+	return ctx.Err()
+}
+
+// A rule that fails closed is no budget that is used up: callers are told of an outage, and when to come back.
+func TestAnOutageIsUnavailable(t *testing.T) {
+	set, err := rule.Parse("rules", []byte("rules: [{id: closed, limit: 5, window: 1h, onUnavailable: deny}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	limiter, err := leaseway.Over(t.Context(), hanging{set.Next(nil, 1)}, leaseway.WithDeadline(20*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	defer func() { _ = limiter.Close(context.Background()) }()
+
+	_, err = call(t, serve(t, leasewaygrpc.New(limiter)), "hello")
+
+	info, retry, quota := details(t, err)
+	if status.Code(err) != codes.Unavailable || info.GetReason() != "UNAVAILABLE" || info.GetMetadata()["rule"] != "closed" ||
+		retry.GetRetryDelay().AsDuration() <= 0 || quota != nil {
+		t.Errorf("got %v with %v, %v and %v", err, info, retry, quota)
+	}
+}
+
 func TestABlockedCallerIsToldToStay(t *testing.T) {
 	conn := serve(t, leasewaygrpc.New(limiterOf(t, "rules: [{id: no, limit: 0, window: 1s, block: true}]")))
 
@@ -167,8 +210,12 @@ func TestSlotsComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if _, err := call(t, conn, "hello"); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("beside an open stream: got %v", err)
+	_, err := call(t, conn, "hello")
+
+	info, retry, _ := details(t, err)
+	if status.Code(err) != codes.ResourceExhausted || info.GetReason() != "TOO_MANY_IN_FLIGHT" || info.GetMetadata()["rule"] != "one" ||
+		retry.GetRetryDelay().AsDuration() <= 0 {
+		t.Errorf("beside an open stream: got %v with %v and %v", err, info, retry)
 	}
 
 	cancel()

@@ -156,13 +156,17 @@ descriptors:
   - {key: each, rate_limit: {unit: minute, requests_per_unit: 1}}
   - {key: wild, value: 'w*', rate_limit: {unit: month, requests_per_unit: 1}}
   - {key: one, value: 'w*', share_threshold: true, rate_limit: {unit: year, requests_per_unit: 4294967295}}
+  - key: top
+    value: 'w*'
+    share_threshold: true
+    descriptors: [{key: in, rate_limit: {unit: hour, requests_per_unit: 2}}]
   - {key: none, rate_limit: {unit: week, requests_per_unit: 0}}
   - {key: dark, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 7}}
 `)
 
 	for id, want := range map[string]string{
 		"d_fixed_v": "global 1s 1 enforce", "d_each": "descriptor:each 1m0s 1 enforce", "d_wild_w-": "descriptor:wild 720h0m0s 1 enforce",
-		"d_one_w-": "global 8760h0m0s 4294967295 enforce", "d_none": "global 0s 0 enforce", "d_dark": "descriptor:dark 24h0m0s 7 shadow",
+		"d_one_w-": "global 8760h0m0s 4294967295 enforce", "d_top_w-_in": "descriptor:in 1h0m0s 2 enforce", "d_none": "global 0s 0 enforce", "d_dark": "descriptor:dark 24h0m0s 7 shadow",
 	} {
 		r := set.Rule(id)
 		if r == nil {
@@ -211,6 +215,7 @@ func TestWhatCannotBeUsed(t *testing.T) {
 		"a limit beside":      {head + "unit: day", "f:4: unit is not a key of a descriptor; it belongs into rate_limit"},
 		"no key":              {"domain: d\ndescriptors:\n- value: v", "f:3: a descriptor has no key"},
 		"a wild key":          {"domain: d\ndescriptors:\n- key: k*", "f:3: a key that ends in *"},
+		"shared by none":      {head + "value: 'v*'\n  share_threshold: true", "share_threshold is beside no rate_limit and above none"},
 		"shared by one":       {head + "value: v\n  share_threshold: true\n  rate_limit: {unit: day, requests_per_unit: 1}", "share_threshold is for values that end in *"},
 		"a second value":      {head + "descriptors:\n  - key: k\n    rate_limit: {unit: day, requests_per_unit: 1}", "the key k is there twice on the way down"},
 		"aliases":             {"domain: &a d\ndescriptors: *a", "f:2: aliases are not read here"},

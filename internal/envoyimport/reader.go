@@ -190,7 +190,10 @@ func (r *reader) descriptors(node *yaml.Node, depth int) (level []*descriptor) {
 func (r *reader) descriptor(node *yaml.Node, depth int) *descriptor {
 	d := &descriptor{line: node.Line}
 
-	var modes []*yaml.Node // that only a limit can have
+	var (
+		modes  []*yaml.Node // that only a limit can have
+		shared *yaml.Node   // which is about limits below as well
+	)
 
 	r.each(node, "a descriptor", func(key, value *yaml.Node) {
 		switch key.Value {
@@ -209,8 +212,7 @@ func (r *reader) descriptor(node *yaml.Node, depth int) *descriptor {
 			d.quota = r.boolean(value)
 			modes = append(modes, key)
 		case "share_threshold":
-			d.shared = r.boolean(value)
-			modes = append(modes, key)
+			d.shared, shared = r.boolean(value), key
 		case "detailed_metric", "value_to_metric":
 			if r.boolean(value) {
 				r.note(key.Line, key.Value+" has no counterpart: metrics are by rule, and never by key")
@@ -235,8 +237,11 @@ func (r *reader) descriptor(node *yaml.Node, depth int) *descriptor {
 		}
 	}
 
-	if d.shared && !d.wild() {
+	switch {
+	case d.shared && !d.wild():
 		r.fail(d.line, "share_threshold is for values that end in *")
+	case shared != nil && d.limit == nil && len(d.children) == 0:
+		r.fail(shared.Line, "share_threshold is beside no rate_limit and above none, and does nothing here")
 	}
 
 	if d.quota {

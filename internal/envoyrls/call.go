@@ -24,8 +24,15 @@ type call struct {
 	wire      []byte
 }
 
-// Hear reads the request. What is wrong with it is for the answer.
-func (c *call) Hear(message []byte) error {
+// Hear reads the request. What is wrong with it is for the answer. A panic is an error, since gRPC reads outside of all that
+// recovers others.
+func (c *call) Hear(message []byte) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = status.Errorf(codes.Internal, "the request cannot be read: %v", cause)
+		}
+	}()
+
 	c.fault = c.request.read(message)
 
 	return nil
