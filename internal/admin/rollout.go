@@ -58,6 +58,10 @@ func alike(a, b *rule.Rule) bool {
 		bare := *r
 		bare.Description, bare.Withheld, bare.Before = "", 0, nil
 
+		if a.Fallback == nil || b.Fallback == nil { // which a version before cannot be without where its rule has one
+			bare.Fallback = nil
+		}
+
 		text, err := documentOf(&bare)
 		if err != nil {
 			return false

@@ -240,6 +240,8 @@ func TestARolloutSparesTheOtherKeysWhereThatIsSet(t *testing.T) {
 		{"/admin/rules/r", some + `, "before": {"limit": 99}}`, http.StatusConflict}, // nothing else differs
 		{"/admin/rules/r", some + `, "description": "d", "before": {"limit": 100}}`, http.StatusOK},
 		{"/admin/rules/r", `{"limit": 20, "windowSec": 60, "keyBy": "user", "rollout": 5, "before": {"limit": 50}}`, http.StatusOK},
+		// A version before cannot be without a fallback that its rule has; it counts only in an outage.
+		{"/admin/rules/r", `{"limit": 20, "windowSec": 60, "keyBy": "user", "rollout": 5, "fallback": {"limit": 1, "window": "1m"}}`, http.StatusOK},
 	} {
 		r.send(http.MethodPut, row.path, row.body).want(row.status)
 	}
