@@ -13,9 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/leaseway/leaseway/internal/server"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
@@ -153,74 +150,5 @@ func TestUnit(t *testing.T) {
 		if out, err := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput(); err != nil || strings.Contains(string(out), unit+":") {
 			t.Errorf("systemd-analyze %v: %v\n%s", args, err, out)
 		}
-	}
-}
-
-// No engine runs it here; its commands are held against the settings that there are.
-func TestCompose(t *testing.T) {
-	t.Parallel()
-
-	var file struct {
-		Services map[string]struct {
-			Image   string   `yaml:"image"`
-			Command []string `yaml:"command"`
-			Secrets []string `yaml:"secrets"`
-			Volumes []string `yaml:"volumes"`
-		} `yaml:"services"`
-		Secrets map[string]any `yaml:"secrets"`
-		Volumes map[string]any `yaml:"volumes"`
-	}
-
-	if err := yaml.Unmarshal([]byte(read(t, "docker/compose.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
-
-	ours, secrets := 0, t.TempDir()
-	write(t, filepath.Join(secrets, "postgres-password"), "secret")
-
-	for name, service := range file.Services {
-		for _, secret := range service.Secrets {
-			if _, known := file.Secrets[secret]; !known {
-				t.Errorf("%s: there is no secret %s", name, secret)
-			}
-		}
-
-		for _, volume := range service.Volumes {
-			source, _, _ := strings.Cut(volume, ":")
-			if _, known := file.Volumes[source]; !known && !isThere(filepath.Join("docker", source)) {
-				t.Errorf("%s: there is no volume or file %s", name, source)
-			}
-		}
-
-		if service.Image != "leaseway" {
-			continue
-		}
-
-		ours++
-
-		settings, args := server.NewSettings(), slices.Clone(service.Command[1:])
-		for i := range args {
-			args[i] = strings.ReplaceAll(args[i], "/run/secrets", secrets)
-		}
-
-		if err := settings.Flags().Parse(args); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-
-		if _, err := settings.Load([]string{"LEASEWAY_DATA_DIR=" + t.TempDir()}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-
-		for _, arg := range service.Command {
-			for _, host := range regexp.MustCompile(`(?:redis|coordinator)-\d+`).FindAllString(arg, -1) {
-				if _, known := file.Services[host]; !known {
-					t.Errorf("%s: there is no service %s", name, host)
-				}
-			}
-		}
-	}
-
-	if ours != 4 {
-		t.Errorf("there are %d services of Leaseway, want three coordinators and an agent", ours)
 	}
 }
