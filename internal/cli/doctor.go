@@ -25,8 +25,8 @@ what it evicts, clocks, the functions that it must know, how fast it answers, re
 was lost. Of coordinators (--coordinator): that they answer, sign with a key of --coordinator-key, count in this Redis, and
 have the same rules, those of --rules if given.
 
-It changes nothing, but that a coordinator counts it among its holders for some seconds. Give it the same --store… flags as
-leaseway serve. Each line is ok, warn (it works, and may lose counts or time one day) or bad (limits cannot be decided, or do not hold).
+It changes nothing. Give it the same --store… flags as leaseway serve. Each line is ok, warn (it works, and
+may lose counts or time one day) or bad (limits cannot be decided, or do not hold).
 
 The exit status is 0 if nothing is bad, 1 if something is, and 2 if it was asked wrongly.`
 
@@ -113,6 +113,10 @@ func (f *doctorFlags) read(cmd *cobra.Command) (func(context.Context) []doctor.F
 	}
 
 	if len(f.config.Coordinators) == 0 {
+		if err := aboutCoordinators(cmd); err != nil {
+			return nil, err
+		}
+
 		return func(ctx context.Context) []doctor.Finding {
 			findings, _ := doctor.Redis(ctx, config)
 
@@ -132,6 +136,19 @@ func (f *doctorFlags) read(cmd *cobra.Command) (func(context.Context) []doctor.F
 
 		return append(findings, doctor.Coordinators(ctx, fleet)...)
 	}, nil
+}
+
+// aboutCoordinators refuses flags that say nothing without --coordinator: who gave one would think that it was looked at.
+func aboutCoordinators(cmd *cobra.Command) error {
+	for _, name := range []string{"coordinator-key", "coordinator-token-file", "coordinator-ca", "insecure", "rules"} {
+		if cmd.Flags().Changed(name) {
+			return &server.UsageError{Problems: []string{
+				"--" + name + " is about coordinators: name those to look at with --coordinator",
+			}}
+		}
+	}
+
+	return nil
 }
 
 // diagnosis is all findings, and the worst state among them.

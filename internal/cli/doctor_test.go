@@ -43,6 +43,8 @@ func TestDoctor(t *testing.T) {
 		"no such file":                    {"--store", url, "--rules", "/none"},
 		"--coordinator-key":               {"--store", url, "--coordinator", "limits.example:8081"},
 		"both have a password":            {"--store", "redis://a:b@" + server.Address, "--store-password-file", rules},
+		"--coordinator-key is about":      {"--store", url, "--coordinator-key", "ed25519:x"},
+		"--rules is about coordinators":   {"--store", url, "--rules", rules},
 		"takes no argument":               {"--store", url, "please"},
 		"need each other":                 {"--store", "rediss://" + server.Address, "--store-cert", rules},
 		"--store-ca is for TLS":           {"--store", url, "--store-ca", rules},

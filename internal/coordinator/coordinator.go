@@ -115,7 +115,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 // for each, in order. The batch is not changed. An error means that the batch as
 // a whole cannot be read, or that a bug was hit: nothing is known of any ask.
 func (c *Coordinator) Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answers, error) {
-	return c.answer(ctx, batch, true)
+	return c.answer(ctx, batch, batch == nil || !batch.Visit || len(batch.Asks) > 0)
 }
 
 // answer applies a batch, whose holder lives if it is counted.

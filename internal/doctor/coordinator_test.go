@@ -91,6 +91,23 @@ func serve(t *testing.T, kept store.Store, rules string, config rpc.ServerConfig
 	return listener.Addr().String()
 }
 
+// Whoever looks is no holder: a share in an outage is a part of those that live.
+func TestLookingIsNoHolding(t *testing.T) {
+	kept := newStore(t)
+	address := serve(t, kept, rulesText, rpc.ServerConfig{})
+
+	for range 3 {
+		found := Coordinators(t.Context(), &Fleet{Remote: rpc.Config{URLs: []string{address}, Holder: 7, AllowUnsigned: true}})
+		if Worst(found) == Bad {
+			t.Fatalf("%+v", found)
+		}
+	}
+
+	if live, err := kept.Beat(t.Context(), nil, 0); err != nil || live != 0 {
+		t.Errorf("%d holders live (%v)", live, err)
+	}
+}
+
 func TestCoordinators(t *testing.T) {
 	kept, other := newStore(t), newStore(t)
 

@@ -79,6 +79,9 @@ func judgePersistence(v *redis.Survey) []Finding {
 	return r.or("an append-only file at each master")
 }
 
+// young is data that may have begun after a loss that nobody saw.
+const young = 24 * time.Hour
+
 func judgeData(v *redis.Survey) []Finding {
 	r := report{check: checkData}
 	d := v.Data
@@ -97,5 +100,11 @@ func judgeData(v *redis.Survey) []Finding {
 			"if that was not meant, find out why; it is over once the budgets have refilled")
 	}
 
-	return r.or("id %016x, complete; %s", d.ID, several(int(d.Holders), "live holder"))
+	since := ""
+	if d.Age > 0 && d.Age < young {
+		since = fmt.Sprintf(", begun %v ago with full budgets, unless a coordinator knew from its disk of data before",
+			d.Age.Round(time.Second))
+	}
+
+	return r.or("id %016x, complete%s; %s", d.ID, since, several(int(d.Holders), "live holder"))
 }

@@ -145,7 +145,8 @@ func TestHealthy(t *testing.T) {
 	}
 
 	expect(t, findings, Finding{State: Warn, Check: checkReplicas, Says: "no replica"})
-	expect(t, findings, Finding{State: OK, Check: checkData, Says: fmt.Sprintf("%016x, complete; 1 live holder", s.ID())})
+	expect(t, findings, Finding{State: OK, Check: checkData, Says: fmt.Sprintf("%016x, complete, begun ", s.ID())})
+	expect(t, findings, Finding{State: OK, Check: checkData, Says: "; 1 live holder"})
 	expect(t, findings, Finding{State: OK, Check: checkFunctions, Says: "on every master"})
 
 	if Worst(findings) != Warn {

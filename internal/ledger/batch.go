@@ -9,6 +9,7 @@ type Batch struct {
 	Asks    []KeyAsk
 	// Tallies say how requests fare under versions that rollouts bring; not in every batch.
 	Tallies []Tally
+	Visit   bool // whoever sends it only looks: without asks it is no holder
 
 	// Bare says that it came without a token that the coordinator knows. It does not travel.
 	Bare bool

@@ -62,7 +62,7 @@ func appendBatch(b []byte, batch *ledger.Batch) []byte {
 		b = finish(appendTally(b, &batch.Tallies[i]), at)
 	}
 
-	return b
+	return appendBool(b, 7, batch.Visit)
 }
 
 // appendTally appends a Tally.
@@ -135,6 +135,8 @@ func readBatch(message []byte, batch *ledger.Batch) (*fault, error) {
 				batch.Tallies = append(batch.Tallies, tally)
 				f.broken = f.broken || !ok
 			}
+		case num == 7 && kind == varintType:
+			batch.Visit = f.uint() != 0
 		default:
 			f.skip(num, kind)
 		}

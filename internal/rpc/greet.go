@@ -26,7 +26,7 @@ func (c *Client) Greet(ctx context.Context) []Greeting {
 			g := &list[i]
 			g.URL = r.url
 
-			answers, err := c.greet(ctx, r)
+			answers, err := c.greet(ctx, r, true)
 			if err != nil {
 				g.Err, g.Misfit = err, misfitOf(err)
 

@@ -79,7 +79,7 @@ func (c *Client) compare() {
 
 // storeOf asks one replica for its store, by a batch without asks.
 func (c *Client) storeOf(ctx context.Context, r *replica) (uint64, error) {
-	answers, err := c.greet(ctx, r)
+	answers, err := c.greet(ctx, r, false)
 	if err != nil {
 		return 0, err
 	}
@@ -87,8 +87,8 @@ func (c *Client) storeOf(ctx context.Context, r *replica) (uint64, error) {
 	return answers.Store, nil
 }
 
-// greet sends one replica a batch without asks, which changes nothing.
-func (c *Client) greet(ctx context.Context, r *replica) (*ledger.Answers, error) {
+// greet sends one replica a batch without asks, which changes nothing. For a visit it is not counted among the holders.
+func (c *Client) greet(ctx context.Context, r *replica, visit bool) (*ledger.Answers, error) {
 	ok, probe := r.enter(c.now())
 	if !ok {
 		return nil, ErrUnavailable
@@ -96,7 +96,7 @@ func (c *Client) greet(ctx context.Context, r *replica) (*ledger.Answers, error)
 
 	// Batches without asks touch no ledger, so their seqs may be any that no other answer has.
 	seq := maxNumber/2 + rand.Uint64N(maxNumber/2)
-	batch := &ledger.Batch{Holder: c.config.Holder, Name: c.config.Name, Seq: seq, Version: c.newest.Load()}
+	batch := &ledger.Batch{Holder: c.config.Holder, Name: c.config.Name, Seq: seq, Version: c.newest.Load(), Visit: visit}
 
 	return c.ask(ctx, call{r, probe, true, &batchWire{request: appendBatch(nil, batch)}, batch})
 }

@@ -169,7 +169,9 @@ type AcquireRequest struct {
 	Asks []*KeyAsk `protobuf:"bytes,5,rep,name=asks,proto3" json:"asks,omitempty"`
 	// How requests fare under the rules that are being rolled out, about once a
 	// second; at most 1000. A holder that does not count them sends none.
-	Tallies       []*Tally `protobuf:"bytes,6,rep,name=tallies,proto3" json:"tallies,omitempty"`
+	Tallies []*Tally `protobuf:"bytes,6,rep,name=tallies,proto3" json:"tallies,omitempty"`
+	// Whoever calls only looks, and is no holder. A batch with asks counts as a holder's all the same.
+	Visit         bool `protobuf:"varint,7,opt,name=visit,proto3" json:"visit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -244,6 +246,13 @@ func (x *AcquireRequest) GetTallies() []*Tally {
 		return x.Tallies
 	}
 	return nil
+}
+
+func (x *AcquireRequest) GetVisit() bool {
+	if x != nil {
+		return x.Visit
+	}
+	return false
 }
 
 // Tally is how requests fared at one holder whose keys a rollout has reached: they
@@ -1280,14 +1289,15 @@ var File_leaseway_v1_coordinator_proto protoreflect.FileDescriptor
 
 const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1dleaseway/v1/coordinator.proto\x12\vleaseway.v1\"\xca\x01\n" +
+	"\x1dleaseway/v1/coordinator.proto\x12\vleaseway.v1\"\xe0\x01\n" +
 	"\x0eAcquireRequest\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\x06R\x06holder\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12#\n" +
 	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12'\n" +
 	"\x04asks\x18\x05 \x03(\v2\x13.leaseway.v1.KeyAskR\x04asks\x12,\n" +
-	"\atallies\x18\x06 \x03(\v2\x12.leaseway.v1.TallyR\atallies\"i\n" +
+	"\atallies\x18\x06 \x03(\v2\x12.leaseway.v1.TallyR\atallies\x12\x14\n" +
+	"\x05visit\x18\a \x01(\bR\x05visit\"i\n" +
 	"\x05Tally\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +

@@ -26,8 +26,17 @@ func (s *Store) openSeen(ctx context.Context, cfg *Config) error {
 
 	s.known = before.at(cfg)
 
-	if err := s.open(ctx); err != nil || cfg.Seen == "" {
+	if err := s.open(ctx); err != nil {
 		return err
+	}
+
+	if s.first && cfg.Logger != nil {
+		cfg.Logger.Info("there was no data in this Redis: every budget begins full, as at a first start; "+
+			"if there should have been, all of it is lost", "prefix", cfg.Prefix)
+	}
+
+	if cfg.Seen == "" {
+		return nil
 	}
 
 	now := &seen{Data: fmt.Sprintf("%016x", s.ID()), Prefix: cfg.Prefix, Addresses: cfg.Addresses}
@@ -119,6 +128,8 @@ func (s *Store) begin(ctx context.Context) error {
 
 		loss = now
 	}
+
+	s.first = loss == 0
 
 	sets := make([]rueidis.Completed, len(missing))
 	value := rueidis.BinaryString(binary.LittleEndian.AppendUint64(nil, uint64(loss)))

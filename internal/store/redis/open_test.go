@@ -79,6 +79,31 @@ func TestEvictionIsWarnedOf(t *testing.T) {
 	}
 }
 
+// A first start is said, since all that is lost while nobody looks seems to be one; whoever comes later says nothing.
+func TestAFirstStartIsSaid(t *testing.T) {
+	server := redistest.NewServer(t)
+
+	for _, first := range []bool{true, false} {
+		var log strings.Builder
+
+		s, err := New(t.Context(), Config{Addresses: []string{server.Address}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		_ = s.Close(t.Context())
+
+		if got := strings.Contains(log.String(), "every budget begins full"); got != first {
+			t.Errorf("said %v, want %v: %s", got, first, log.String())
+		}
+	}
+
+	survey, err := openReader(t, Config{Addresses: []string{server.Address}}).Survey(t.Context())
+	if err != nil || survey.Data.Age <= 0 || survey.Data.Age > time.Minute {
+		t.Errorf("the data is %v old (%v)", survey.Data.Age, err)
+	}
+}
+
 // openAt opens a store on servers of a test's own.
 func openAt(tb testing.TB, addresses []string) *Store {
 	tb.Helper()

@@ -127,6 +127,7 @@ type Store struct {
 	counts  counts
 	lost    lost
 	known   bool // there was data here when this process, or one before it, last looked
+	first   bool // this process began the data, with full budgets
 }
 
 var _ store.Store = (*Store)(nil)

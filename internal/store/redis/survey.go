@@ -60,12 +60,13 @@ type SentinelNode struct {
 
 // Data is what the keys of the prefix say of themselves.
 type Data struct {
-	ID       uint64 // 0 for none
-	Marks    int    // how many slots should have one
-	Missing  int    // how many have none: their data was lost, and nobody asked since
-	Lost     int    // how many say that data was lost
-	LastLoss int64  // µs since the Unix epoch
-	Holders  int64  // that live
+	ID       uint64        // 0 for none
+	Age      time.Duration // since it began, or was last said to be kept; 0 if that is not known
+	Marks    int           // how many slots should have one
+	Missing  int           // how many have none: their data was lost, and nobody asked since
+	Lost     int           // how many say that data was lost
+	LastLoss int64         // µs since the Unix epoch
+	Holders  int64         // that live
 }
 
 // Survey looks at the servers, and changes nothing.
@@ -228,6 +229,15 @@ func (r *Reader) data(ctx context.Context) (d Data, err error) {
 
 	if len(id) == 8 {
 		d.ID = binary.BigEndian.Uint64([]byte(id))
+
+		left, err := r.client.Do(ctx, r.client.B().Pttl().Key(r.names.id()).Build()).AsInt64()
+		if err != nil {
+			return d, err
+		}
+
+		if left > 0 {
+			d.Age = keepData - time.Duration(left)*time.Millisecond
+		}
 	}
 
 	now, err := timeOf(ctx, r.client, r.clock)
