@@ -262,11 +262,11 @@ func TestTheProgramServes(t *testing.T) {
 	ended := make(chan error, 1)
 
 	go func() {
-		ended <- run(ctx, &config{listen: "127.0.0.1:0", rules: "rules.yaml", workers: workers}, slog.New(slog.NewTextHandler(log, nil)))
+		ended <- run(ctx, &config{listen: "127.0.0.1:0", operators: "127.0.0.1:0", rules: "rules.yaml", workers: workers}, slog.New(slog.NewTextHandler(log, nil)))
 		log.Close()
 	}()
 
-	address := make(chan string, 1)
+	address := make(chan string, 2) // the API's, and the operators'
 
 	go func() {
 		for lines := bufio.NewScanner(said); lines.Scan(); {
@@ -294,12 +294,45 @@ func TestTheProgramServes(t *testing.T) {
 	}
 
 	resp.Body.Close()
+
+	operators := "http://" + <-address
+	for path, part := range map[string]string{
+		"/metrics": `leaseway_decisions_total{rule="requests-per-key",outcome="allowed",mode="enforce",source="store"} 1`,
+		"/shadow":  `{"shedders":[],"keys":[]}`,
+	} {
+		if text := pageAt(t, operators+path); !strings.Contains(text, part) {
+			t.Errorf("%s has no %s: %s", path, part, text)
+		}
+	}
+
 	http.DefaultClient.CloseIdleConnections()
 	stop()
 
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+func pageAt(t *testing.T, url string) string {
+	t.Helper()
+
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return string(text)
 }
 
 // What the page has to show is what the rules say.

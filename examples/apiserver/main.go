@@ -15,7 +15,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -33,6 +32,7 @@ type config struct {
 	listen       string
 	rules        string // file; for a server alone
 	coordinators string // host:port, separated by commas; "" for a server alone
+	operators    string // address for those who run it; "" for none
 	workers      int
 	docs         string // where its limits are explained
 }
@@ -42,6 +42,7 @@ func main() {
 	flag.StringVar(&c.listen, "listen", "127.0.0.1:8000", "`address` to serve on")
 	flag.StringVar(&c.rules, "rules", "rules.yaml", "rule `file` of a server alone")
 	flag.StringVar(&c.coordinators, "coordinators", "", "`addresses` of coordinators, separated by commas, whose rules count")
+	flag.StringVar(&c.operators, "operators", "", "`address` to serve /metrics and /shadow on, for those who run it (default none)")
 	flag.IntVar(&c.workers, "workers", 8, "how many requests are worked at, at a time: a `number`")
 	flag.StringVar(&c.docs, "docs", "https://docs.example.com/limits", "`URL` where callers read about the limits")
 	flag.Parse()
@@ -74,28 +75,35 @@ func run(ctx context.Context, c *config, log *slog.Logger) (err error) {
 		err = errors.Join(err, limiter.Close(closing))
 	}()
 
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.listen)
-	if err != nil {
+	var servers servers
+
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+		defer cancel()
+
+		err = errors.Join(err, servers.stop(closing))
+	}()
+
+	if err := servers.start(ctx, c.listen, protect(limiter, c, log), log); err != nil {
 		return err
 	}
 
-	server := &http.Server{Handler: protect(limiter, c, log), ReadHeaderTimeout: 10 * time.Second}
-	served := make(chan error, 1)
-
-	go func() { served <- server.Serve(listener) }()
-
-	log.Info("listening", "http", listener.Addr().String())
-
-	select {
-	case err := <-served:
-		return err
-	case <-ctx.Done():
+	if c.operators != "" {
+		if err := servers.start(ctx, c.operators, operatorsOnly(limiter), log); err != nil {
+			return err
+		}
 	}
 
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-	defer cancel()
+	return servers.wait(ctx)
+}
 
-	return server.Shutdown(closing)
+// operatorsOnly serves what the limiter counted: "leaseway shadow report" reads both, Prometheus the first.
+func operatorsOnly(limiter *leaseway.Limiter) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", leasewayhttp.Metrics(limiter))
+	mux.Handle("GET /shadow", leasewayhttp.Shadow(limiter))
+
+	return mux
 }
 
 // open returns the limiter: one that shares the limits of a fleet, or of this server alone.

@@ -53,8 +53,9 @@ func floors() map[string]place {
 			"internal/table", "internal/coordinator", "internal/store/memory", "internal/ledger", "internal/rate", "rule", "internal/plots",
 		}},
 
-		"leasewayhttp":        {doors, []string{root, "rule", "internal/mishap"}},
+		"leasewayhttp":        {doors, []string{root, "rule", "internal/mishap", "internal/counts"}},
 		"leasewaygrpc":        {doors, []string{root, "rule", "leasewayhttp", "internal/mishap"}},
+		"internal/counts":     {doors, []string{root, "rule"}},
 		"internal/rest":       {doors, nil},
 		"internal/check":      {doors, []string{root, "internal/rest", "rule"}},
 		"internal/admin":      {doors, []string{"internal/check", "internal/rest", "internal/rulestore", "rule"}},

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 
-	"github.com/leaseway/leaseway/internal/server"
+	"github.com/leaseway/leaseway/internal/counts"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -101,7 +101,7 @@ func readShadows(ctx context.Context, c *client, top uint) (*shadowReport, error
 		return nil, fmt.Errorf("the server's /metrics cannot be read (is a Leaseway server at that URL?): %w", err)
 	}
 
-	var answer server.ShadowText
+	var answer counts.Shadow
 
 	call := apiCall{method: http.MethodGet, path: []string{"shadow"}}
 	if err := c.do(ctx, call.with("top", strconv.FormatUint(uint64(top), 10)), &answer); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"github.com/leaseway/leaseway/internal/server"
+	"github.com/leaseway/leaseway/internal/counts"
 )
 
 // usualTop is of how many keys a report says how often each rule would have refused them.
@@ -14,11 +14,11 @@ const usualTop = 5
 
 // shadowReport is what is reported, as JSON.
 type shadowReport struct {
-	Shadows []shadow               `json:"shadows"`
-	Keys    []server.ShadowKeyText `json:"keys"`
+	Shadows []shadow           `json:"shadows"`
+	Keys    []counts.ShadowKey `json:"keys"`
 }
 
-func writeShadowKeys(w io.Writer, keys []server.ShadowKeyText) error {
+func writeShadowKeys(w io.Writer, keys []counts.ShadowKey) error {
 	if len(keys) == 0 {
 		return nil
 	}

@@ -1,15 +1,22 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/coordinator"
 	"github.com/leaseway/leaseway/internal/store/memory"
 	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/leasewayhttp"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -82,7 +89,48 @@ func TestMetricsOfWhatIsNotOrdinary(t *testing.T) {
 		}
 	}
 
+	// What a program serves of itself is the same, series for series.
+	own := httptest.NewRecorder()
+	leasewayhttp.Metrics(l.Limiter).ServeHTTP(own, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+
+	if got, want := seriesIn(t, own.Body.String()), seriesIn(t, w.Body.String()); len(want) < 30 || !maps.Equal(got, want) {
+		t.Errorf("a program serves of itself %v\nand a server %v", got, want)
+	}
+
 	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "secret-user") || strings.Contains(w.Body.String(), `class="critical"`) {
 		t.Errorf("status %d\n%s", w.Code, w.Body)
 	}
+}
+
+// seriesIn reads the series of Leaseway in a page of metrics, with their types and helps.
+func seriesIn(t *testing.T, page string) map[string]float64 {
+	t.Helper()
+
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+
+	families, err := parser.TextToMetricFamilies(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	series := map[string]float64{}
+
+	for name, family := range families {
+		if !strings.HasPrefix(name, "leaseway_") {
+			continue
+		}
+
+		for _, m := range family.GetMetric() {
+			labels := make([]string, 0, len(m.GetLabel()))
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+strconv.Quote(l.GetValue()))
+			}
+
+			slices.Sort(labels)
+			series[name+" "+family.GetType().String()+" "+family.GetHelp()+" "+strings.Join(labels, ",")] =
+				m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+
+	return series
 }

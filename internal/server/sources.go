@@ -6,6 +6,7 @@ import (
 
 	"github.com/leaseway/leaseway/internal/admin"
 	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/counts"
 	"github.com/leaseway/leaseway/internal/rpc"
 	"github.com/leaseway/leaseway/internal/store/memory"
 	"github.com/leaseway/leaseway/internal/store/redis"
@@ -92,7 +93,7 @@ func grpcCounts(server *rpc.Server) source {
 	}
 }
 
-const panicsHelp = "Bugs that were contained."
+const panicsHelp = counts.PanicsHelp
 
 func httpCounts(panics *atomic.Int64) source {
 	return func(s *scrape) { s.counter("recovered_panics_total", panicsHelp, panics.Load(), label{"in", "http"}) }
