@@ -43,9 +43,15 @@ func (v *view) state(ctx context.Context) (*rulestore.State, error) {
 		return s, nil
 	}
 
+	least := v.least.Load()
+
 	loaded, err := v.store.Load(ctx)
 	if err == nil {
 		v.own.Store(loaded)
+
+		if loaded.Rules < least { // a backup was restored, and what was written here is not there any more
+			v.least.CompareAndSwap(least, loaded.Rules)
+		}
 
 		return loaded, nil
 	}

@@ -41,6 +41,19 @@ func (f *Feed) rebase(ctx context.Context, state *rulestore.State, above uint64)
 		return nil
 	}
 	f.rebased = now
+	err := f.writeBase(ctx, state, above)
+	code := rulestore.CodeOf(err)
+	if code == rulestore.Conflict { // another coordinator was faster
+		return nil
+	}
+	if code == rulestore.ReadOnly || code == rulestore.Invalid {
+		return f.alone(state, err)
+	}
+	return err
+}
+
+// writeBase sets the base, if it is still that of the state.
+func (f *Feed) writeBase(ctx context.Context, state *rulestore.State, above uint64) error {
 	value, err := json.Marshal(numbering{Base: above})
 	if err != nil {
 		return err
@@ -53,13 +66,6 @@ func (f *Feed) rebase(ctx context.Context, state *rulestore.State, above uint64)
 		Author: Author, Action: renumbering, Reason: "holders must see versions move forward",
 		Settings: []rulestore.SettingChange{{Name: numberingSetting, Value: value, If: condition}},
 	})
-	code := rulestore.CodeOf(err)
-	if code == rulestore.Conflict { // another coordinator was faster
-		return nil
-	}
-	if code == rulestore.ReadOnly || code == rulestore.Invalid {
-		return f.alone(state, err)
-	}
 	return err
 }
 

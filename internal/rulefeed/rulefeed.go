@@ -7,8 +7,8 @@
 //	    └────────── renumber: a higher base ◀── behind ──────┘  └──▶ kept on disk
 //
 // The store counts versions from 1, and all coordinators of a store must number alike: what they hand to holders is the store's
-// version above a base, which is a setting of the store. When a holder shows a higher version than there is, as after a backup
-// was restored, the base goes up for all of them.
+// version above a base, which is a setting of the store. When a holder shows a higher version than there is, or the
+// store's own go back, as after a backup was restored, the base goes up for all of them.
 //
 // A store that is out of reach, or a row that is no rule, changes nothing of what is in force: a Feed starts with the rules that
 // it kept on disk, and a rule whose row is bad stays as it was last good.
@@ -57,6 +57,7 @@ type Feed struct {
 	shown   chan struct{} // there is one
 	news    chan news     // the last that Watch told
 	known   rulestore.Head
+	back    bool // the store is of an older state than known: see adopt
 	applied bool // rules of the store are in force: known is of them
 	good    memory
 	rebased time.Time // when the base last went up
@@ -165,6 +166,7 @@ func (f *Feed) Run(ctx context.Context) error {
 				continue
 			}
 			f.noteUp()
+			f.back = f.applied && (n.head.Rules < f.known.Rules || n.head.Overrides < f.known.Overrides)
 			f.overrides(ctx, n.head)
 			retry = f.follow(ctx)
 		case <-f.shown:
@@ -192,7 +194,11 @@ func (f *Feed) tell(head rulestore.Head, err error) {
 
 // follow reads the store, and returns when to do so again if that did not do.
 func (f *Feed) follow(ctx context.Context) <-chan time.Time {
-	err := f.refresh(ctx)
+	read := f.refresh
+	if f.back {
+		read = f.adopt
+	}
+	err := read(ctx)
 	if err != nil && ctx.Err() == nil {
 		f.noteDown(err)
 	}
@@ -204,6 +210,9 @@ func (f *Feed) follow(ctx context.Context) <-chan time.Time {
 
 // overrides passes on that they may have changed.
 func (f *Feed) overrides(ctx context.Context, head rulestore.Head) {
+	if f.back {
+		return // they are of an older state, which may not be taken
+	}
 	if f.config.OnOverrides != nil && head.Overrides != f.known.Overrides {
 		f.config.OnOverrides(head.Overrides, f.changed(ctx, f.known.Overrides))
 	}
@@ -221,10 +230,13 @@ func (f *Feed) refresh(ctx context.Context) error {
 	if f.applied && state.Rules == f.known.Rules && f.stuck.Load() == nil && f.base.Load()+state.Rules >= shown {
 		return nil
 	}
+	base, ok := baseOf(state)
+	if f.applied && state.Rules < f.known.Rules && (!ok || base+state.Rules <= f.config.Book.Current().Version) {
+		return nil // an older state, which adopt looks at, unless another coordinator has
+	}
 	if done, err := f.seed(ctx, state); done || err != nil {
 		return err
 	}
-	base, ok := baseOf(state)
 	if !ok {
 		return f.rebase(ctx, state, uint64(max(0, f.config.Now().UnixMicro())))
 	}
@@ -239,6 +251,9 @@ func (f *Feed) refresh(ctx context.Context) error {
 		return nil
 	}
 	f.inForce(state, set)
+	if state.Overrides < f.known.Overrides { // another coordinator found that they went back
+		f.forget(state.Overrides)
+	}
 	if set.Version < shown {
 		return f.rebase(ctx, state, shown)
 	}

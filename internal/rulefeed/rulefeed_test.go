@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -118,6 +119,19 @@ func parse(t *testing.T, text string) *rule.Set {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// exec puts something into the file by hand, in one transaction, as restoring a backup would.
+func exec(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "BEGIN IMMEDIATE;"+strings.Join(statements, ";")+";COMMIT"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // put saves rules of a document.
@@ -382,4 +396,99 @@ func TestChangedOverridesAreTold(t *testing.T) {
 	if got := <-told; len(got) != 1 || len(got["a"]) != 1 {
 		t.Errorf("after a version without overrides: %v", got)
 	}
+}
+
+// takesNone is a store that takes no writes while it is said so, as a replica does.
+type takesNone struct {
+	rulestore.Store
+
+	now atomic.Bool
+}
+
+func (s *takesNone) Write(ctx context.Context, c *rulestore.Change) (*rulestore.Record, error) {
+	if s.now.Load() {
+		return nil, &rulestore.Error{Code: rulestore.ReadOnly, Message: "the rule store takes no changes", Fix: "write to its primary"}
+	}
+	return s.Store.Write(ctx, c)
+}
+
+// An older state is not taken from a store that takes no writes, which may lag, nor one without rules; it is taken when it can be.
+func TestWhatAnOlderStateIsNotTakenFrom(t *testing.T) {
+	t.Parallel() // as the next: both wait for an older state to have stood for a while
+	for name, row := range map[string]struct {
+		older    []string // statements that make the store older
+		readOnly bool
+		why      string
+	}{
+		"a replica that lags": {
+			[]string{
+				`UPDATE rules SET document = replace(document, '30', '10')`,
+				`UPDATE head SET last = last - 2, records = records - 2, rules = rules - 2`,
+				`DELETE FROM versions WHERE version > (SELECT last FROM head)`, `DELETE FROM audit WHERE seq > (SELECT records FROM head)`,
+			}, true, "may be a replica that lags",
+		},
+		"a database made anew": {
+			[]string{
+				`DELETE FROM rules`, `DELETE FROM settings`, `DELETE FROM versions`, `DELETE FROM audit`,
+				`UPDATE head SET last = 0, records = 0, rules = 0, overrides = 0`,
+			}, false, "has no rules",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "rules.db")
+			s := &takesNone{Store: open(t, path)}
+			c := start(t, rulefeed.Config{Store: s, Seed: parse(t, "rules: [{id: a, limit: 77, window: 1m}]")})
+			for _, limit := range []string{"10", "20", "30"} {
+				put(t, s, "rules: [{id: a, limit: "+limit+", window: 1m}]")
+			}
+			eventually(t, "the last is in force", func() bool { return c.limit("a") == 30 })
+			before := c.book.Current().Version
+
+			s.now.Store(row.readOnly)
+			exec(t, path, row.older...)
+			eventually(t, "it is said why it is not taken", func() bool { return strings.Contains(c.Stats().Stuck, row.why) })
+			if n := c.log.count("an older state of the rule store is not taken"); c.limit("a") != 30 || n != 1 {
+				t.Errorf("limit %d decides, and the log says %d times that it was not taken", c.limit("a"), n)
+			}
+
+			// The replica becomes the primary; and somebody writes rules into the new database.
+			s.now.Store(false)
+			if !row.readOnly {
+				put(t, s, "rules: [{id: a, limit: 10, window: 1m}]")
+			}
+			eventually(t, "it is in force", func() bool { return c.limit("a") == 10 && c.Stats().Stuck == "" })
+			if after := c.book.Current().Version; after <= before {
+				t.Errorf("holders saw version %d, and now %d", before, after)
+			}
+		})
+	}
+}
+
+// Where only overrides went back, what was known of them is forgotten, and holders see a new version.
+func TestOverridesThatWentBackAreForgotten(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "rules.db")
+	s := open(t, path)
+	var all atomic.Int64 // how often all overrides were said to have changed
+	c := start(t, rulefeed.Config{Store: s, OnOverrides: func(_ uint64, rules map[string][]string) {
+		if len(rules) == 0 {
+			all.Add(1)
+		}
+	}})
+	put(t, s, "rules: [{id: a, keyBy: user, limit: 10, window: 1m}]")
+	for range 2 {
+		if _, err := s.Write(t.Context(), &rulestore.Change{Author: "ada", Action: "overrides.put",
+			Overrides: func(yield func(rulestore.OverrideChange, error) bool) {
+				yield(rulestore.OverrideChange{Override: rulestore.Override{Rule: "a", Key: "k", Limit: 5}}, nil)
+			}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "it is in force", func() bool { return c.limit("a") == 10 && c.Stats().Version == 2 })
+	before, known := c.book.Current().Version, all.Load()
+	exec(t, path, `UPDATE head SET last = last - 1, records = records - 1, overrides = overrides - 1`,
+		`DELETE FROM versions WHERE version > (SELECT last FROM head)`, `DELETE FROM audit WHERE seq > (SELECT records FROM head)`)
+	eventually(t, "all are forgotten", func() bool { return all.Load() > known })
+	eventually(t, "holders see a new version", func() bool { return c.book.Current().Version > before })
 }

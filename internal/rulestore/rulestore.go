@@ -39,7 +39,9 @@ type Store interface {
 
 	// Watch calls tell with the head of now, again whenever it has changed, and with an error once when the store cannot be
 	// asked; then with the head as soon as it can. It blocks until ctx ends, and returns its error. tell is never called
-	// twice at a time, nor with a version below the one before.
+	// twice at a time, nor with a version below the one before, but for this: when the versions go back, as after a backup was
+	// restored, it is called with an error, and with the head once that has stood for a few seconds. The database may also be a
+	// replica that lags, or one of several that a pooler takes turns with.
 	Watch(ctx context.Context, tell func(Head, error)) error
 }
 

@@ -159,37 +159,52 @@ func TestAChangeWithoutANoticeIsFound(t *testing.T) {
 	eventually(t, "the change decides", func() bool { return r.limit(t) == "250" })
 }
 
-// Rules that are older than what was in force, as after a backup was restored, are not taken from a database that may only lag: what
-// was in force goes on, it is said what to do, and a start takes them.
-func TestAnOlderStateOfTheStoreIsSaid(t *testing.T) {
-	path, dir := filepath.Join(t.TempDir(), "rules.db"), dataDir(t)
-	args := []string{"--rule-store", "sqlite:" + path, "--data-dir", dir}
-	r := start(t, args...)
+// A backup that is restored while everything runs is in force once it has stood for a few seconds, for holders as one more
+// version; until then what was in force goes on, and it is said why.
+func TestARestoredBackupComesIntoForce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.db")
+	at := []string{"--rule-store", "sqlite:" + path}
+	doors := []*running{start(t, at...), start(t, at...)}
+	holder := start(t, "--coordinator", doors[0].GRPC, "--coordinator-key", doors[0].Key)
 
 	for _, limit := range []int{10, 20, 30} {
-		r.want(t, "PUT /admin/rules/things", counted(limit), expected{http.StatusOK, `"version":`})
+		doors[0].want(t, "PUT /admin/rules/things", counted(limit), expected{http.StatusOK, `"version":`})
 	}
 
-	eventually(t, "the last one decides", func() bool { return r.limit(t) == "30" })
+	for _, r := range append(doors, holder) {
+		eventually(t, "the last one decides", func() bool { return r.limit(t) == "30" })
+	}
 
 	restore(t, path)
-	eventually(t, "the metric says it", func() bool { return r.metric(t, "leaseway_rule_store_up") == "0" })
+	eventually(t, "the metric says it", func() bool { return doors[0].metric(t, "leaseway_rule_store_up") == "0" })
 
 	const said = "the rule store does not answer: the last good rules go on, and none can be changed"
-	if why := r.logged(said, "error"); !strings.Contains(why, "an older state was restored") || !strings.Contains(why, "start again") {
+	if why := doors[0].logged(said, "error"); !strings.Contains(why, "an older state was restored") {
 		t.Errorf("the log says %q", why)
 	}
 
-	if got := r.limit(t); got != "30" {
-		t.Errorf("limit %s decides, want the 30 that was in force", got)
+	if got := doors[0].limit(t); got != "30" {
+		t.Errorf("limit %s decides at once, want the 30 that was in force", got)
 	}
 
-	must(t, r.end(t))
-
-	r = start(t, args...)
-	if got := r.limit(t); got != "10" {
-		t.Errorf("limit %s decides after a start, want the restored 10", got)
+	for _, r := range append(doors, holder) {
+		eventually(t, "what was restored decides", func() bool { return r.limit(t) == "10" })
 	}
+
+	if !strings.Contains(doors[0].Log.String()+doors[1].Log.String(), "an older state of the rule store was restored") {
+		t.Error("the log does not say that it is in force")
+	}
+
+	// All goes on as before: whoever writes sees it at once, everybody runs it, and the audit says what happened.
+	doors[1].want(t, "PUT /admin/rules/things", counted(40), expected{http.StatusOK, `"version":`})
+	doors[1].want(t, "GET /admin/rules/things", "", expected{http.StatusOK, `"limit":40`})
+
+	for _, r := range append(doors, holder) {
+		eventually(t, "the next change decides", func() bool { return r.limit(t) == "40" })
+	}
+
+	eventually(t, "the store is up", func() bool { return doors[0].metric(t, "leaseway_rule_store_up") == "1" })
+	doors[0].want(t, "GET /admin/audit", "", expected{http.StatusOK, "holders must see versions move forward"})
 }
 
 // restore makes a store what it was at the first version of its one rule.

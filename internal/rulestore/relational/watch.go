@@ -2,6 +2,7 @@ package relational
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -44,20 +45,25 @@ type watch struct {
 
 	head   rulestore.Head
 	known  bool
-	failed bool // and the watcher knows
+	failed bool      // and the watcher knows
+	back   time.Time // when an older state was first seen; zero: none is
 }
+
+// settleBack is how long an older state must have stood until it passes for one that was restored.
+const settleBack = 5 * time.Second
 
 // ask reads the head, and tells what is new about it.
 func (w *watch) ask(ctx context.Context) {
 	head, err := w.store.headNow(ctx)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return
-	case err == nil && (head.Rules < w.head.Rules || head.Overrides < w.head.Overrides):
+	}
+	if err == nil && w.older(head) {
 		err = &rulestore.Error{
 			Code: rulestore.Unavailable, Place: "head",
-			Message: "the versions of the rule store have gone back: an older state was restored",
-			Fix:     "start again what follows it",
+			Message: fmt.Sprintf("the versions of the rule store have gone back from %d to %d: an older state was restored, or the database lags",
+				max(w.head.Rules, w.head.Overrides), max(head.Rules, head.Overrides)),
+			Fix: "wait: what was restored is in force once it has stood for a few seconds",
 		}
 	}
 	if err != nil {
@@ -71,6 +77,21 @@ func (w *watch) ask(ctx context.Context) {
 		w.head, w.known, w.failed = head, true, false
 		w.tell(head, nil)
 	}
+}
+
+// older reports whether a head is of an older state, that has not stood long enough to be taken for the present one.
+func (w *watch) older(head rulestore.Head) bool {
+	switch {
+	case head.Rules >= w.head.Rules && head.Overrides >= w.head.Overrides:
+		w.back = time.Time{}
+	case w.back.IsZero():
+		w.back = time.Now()
+
+		return true
+	case time.Since(w.back) < settleBack:
+		return true
+	}
+	return false
 }
 
 // headNow does not wait for a database that hangs.
