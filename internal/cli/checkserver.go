@@ -25,6 +25,7 @@ type checkServer struct {
 	url       string
 	tokenFile string // "" sends no token
 	ca        string // "" trusts the system's authorities
+	cert, key string // what is shown of ourselves; "" shows nothing
 }
 
 const (
@@ -110,6 +111,10 @@ func unasked(address *url.URL, err error) error {
 		err = failed.Err // without the whole URL
 	}
 
+	if strings.Contains(err.Error(), "certificate required") {
+		return fmt.Errorf("the server at %s asks for a certificate: show one by --client-cert and --client-key, or leaseway context", address)
+	}
+
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("the server at %s cannot be asked: %w (start leaseway serve there, or name its --listen by --server or "+
 			"leaseway context)", address, err)
@@ -156,6 +161,18 @@ func (s *checkServer) client() (*http.Client, error) {
 		if !config.RootCAs.AppendCertsFromPEM(text) {
 			return nil, fmt.Errorf("--ca: %s has no certificate in PEM form", s.ca)
 		}
+	}
+
+	switch {
+	case (s.cert == "") != (s.key == ""):
+		return nil, errors.New("--client-cert and --client-key need each other")
+	case s.cert != "":
+		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		if err != nil {
+			return nil, fmt.Errorf("--client-cert: %w", err)
+		}
+
+		config.Certificates = []tls.Certificate{pair}
 	}
 
 	return &http.Client{

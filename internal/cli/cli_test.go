@@ -62,6 +62,7 @@ func TestTranscripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"serve": serveCommand, "halt": haltCommand, "hangup": hangupCommand, "http": httpCommand, "hang": hangCommand,
+			"certificates": certificatesCommand,
 		},
 	})
 }

@@ -54,6 +54,7 @@ func (r *remote) addTo(flags *pflag.FlagSet, forms bool) {
 	flags.StringVar(&r.entry.Token, "token", "", "the `token` to show; rather LEASEWAY_TOKEN or --token-file, which others cannot see")
 	flags.StringVar(&r.entry.TokenFile, "token-file", "", "`file` with the token to show")
 	flags.StringVar(&r.entry.CA, "ca", "", "`file` with the certificates that vouch for the server")
+	r.entry.addCertificates(flags)
 	flags.StringVar(&r.context, "context", "", "the `name` of a server that leaseway context has (default: the one in use)")
 
 	if forms {
@@ -132,6 +133,10 @@ func (c *client) inContext(name string, environ environment) error {
 
 	c.entry.Server, c.entry.CA = kept.Server, cmp.Or(c.entry.CA, kept.CA)
 
+	if c.entry.ClientCert == "" && c.entry.ClientKey == "" {
+		c.entry.ClientCert, c.entry.ClientKey = kept.ClientCert, kept.ClientKey
+	}
+
 	return nil
 }
 
@@ -141,7 +146,7 @@ func (c *client) dial() (*client, error) {
 		return nil, err
 	}
 
-	caller, err := (&checkServer{ca: c.entry.CA}).client()
+	caller, err := (&checkServer{ca: c.entry.CA, cert: c.entry.ClientCert, key: c.entry.ClientKey}).client()
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/leaseway/leaseway/internal/server"
@@ -31,6 +32,15 @@ type serverEntry struct {
 	Token     string `json:"token,omitempty"     yaml:"token,omitempty"`
 	TokenFile string `json:"tokenFile,omitempty" yaml:"tokenFile,omitempty"`
 	CA        string `json:"ca,omitempty"        yaml:"ca,omitempty"`
+
+	ClientCert string `json:"clientCert,omitempty" yaml:"clientCert,omitempty"`
+	ClientKey  string `json:"clientKey,omitempty"  yaml:"clientKey,omitempty"`
+}
+
+// addCertificates adds the flags of a client certificate, which a server may ask for instead of a token.
+func (e *serverEntry) addCertificates(flags *pflag.FlagSet) {
+	flags.StringVar(&e.ClientCert, "client-cert", "", "`file` with the certificate to show, where the server asks for one")
+	flags.StringVar(&e.ClientKey, "client-key", "", "`file` with its private key")
 }
 
 // contextsPath is where the file is: $XDG_CONFIG_HOME/leaseway/config.yaml. The error says what to set.
@@ -148,7 +158,7 @@ func newContextSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set NAME --server URL", Short: "Make or change a context; the first one is in use", Args: arguments("NAME"),
 		RunE: withContexts(func(all *contexts, name string) error {
-			for _, file := range []*string{&entry.TokenFile, &entry.CA} {
+			for _, file := range []*string{&entry.TokenFile, &entry.CA, &entry.ClientCert, &entry.ClientKey} {
 				if err := anywhere(file); err != nil {
 					return err
 				}
@@ -170,6 +180,7 @@ func newContextSet() *cobra.Command {
 	flags.StringVar(&entry.Server, "server", "", "the `URL` of the server's HTTP, or admin, listener")
 	flags.StringVar(&entry.TokenFile, "token-file", "", "`file` with the token to show")
 	flags.StringVar(&entry.CA, "ca", "", "`file` with the certificates that vouch for the server")
+	entry.addCertificates(flags)
 	flags.SortFlags = false
 
 	if err := cmd.MarkFlagRequired("server"); err != nil {

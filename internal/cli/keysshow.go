@@ -104,7 +104,7 @@ func (f *keysShow) whom(cmd *cobra.Command, args []string) (asked bool, err erro
 		return false, errors.New("keys show needs the RULE, and the KEY unless it is global (see leaseway keys show --help)")
 	}
 
-	if name := given("server", "context", "token", "token-file", "ca"); name != "" {
+	if name := given("server", "context", "token", "token-file", "ca", "client-cert", "client-key"); name != "" {
 		return false, fmt.Errorf("--%s is for asking a server, --store for reading Redis: leave one out", name)
 	}
 
