@@ -24,14 +24,6 @@ func fleetOf(r *rig, names ...string) {
 	}
 }
 
-// allows is what the door says once the server has heard of all changes.
-func (r *rig) allows(token string) bool {
-	r.t.Helper()
-	r.send(http.MethodGet, "/admin/whoami", "").want(http.StatusOK)
-
-	return r.door.Allows(token)
-}
-
 // Tokens are rolled out under a running fleet: the first one shuts nobody out, those who lack one are named, and one is required
 // when all have it.
 func TestHoldersGetTokensWithoutAnOutage(t *testing.T) {
@@ -49,7 +41,7 @@ func TestHoldersGetTokensWithoutAnOutage(t *testing.T) {
 	r.send(http.MethodGet, "/admin/instances", "").want(http.StatusOK, `"name":"api-1"`, `"withoutToken":true`)
 
 	for token, want := range map[string]bool{"": true, made.Token: true, "lw_wrong": false} {
-		if got := r.allows(token); got != want {
+		if got := r.door.Allows(token); got != want {
 			t.Errorf("meanwhile %q: got %v", token, got)
 		}
 	}
@@ -63,7 +55,7 @@ func TestHoldersGetTokensWithoutAnOutage(t *testing.T) {
 	r.after(2 * time.Minute)
 	r.send(http.MethodPut, requirePath, "true").want(http.StatusConflict, "api-2", "force=true").lacks("api-1", "203.0.113.9")
 
-	if !r.allows("") {
+	if !r.door.Allows("") {
 		t.Error("a refused change has shut them out")
 	}
 
@@ -71,7 +63,7 @@ func TestHoldersGetTokensWithoutAnOutage(t *testing.T) {
 	r.send(http.MethodPut, requirePath+"?dryRun=true", "true").want(http.StatusOK)
 	r.send(http.MethodPut, requirePath, "true").want(http.StatusOK)
 
-	if r.allows("") || !r.allows(made.Token) {
+	if r.door.Allows("") || !r.door.Allows(made.Token) {
 		t.Error("a token is not required, or the right one is none")
 	}
 
@@ -82,13 +74,13 @@ func TestHoldersGetTokensWithoutAnOutage(t *testing.T) {
 	// Nobody is let in again because a token goes: that is said, not concluded.
 	r.send(http.MethodDelete, "/admin/tokens/"+made.ID, "").want(http.StatusOK)
 
-	if r.allows("") {
+	if r.door.Allows("") {
 		t.Error("with the last token the requirement went")
 	}
 
 	r.send(http.MethodPut, requirePath, "false").want(http.StatusOK)
 
-	if !r.allows("") {
+	if !r.door.Allows("") {
 		t.Error("they are not let in again")
 	}
 }
@@ -104,7 +96,7 @@ func TestWhoIsShutOutIsAlwaysAskedFirst(t *testing.T) {
 	r.send(http.MethodPut, requirePath, "1").want(http.StatusUnprocessableEntity, "true or false")
 	r.send(http.MethodPut, requirePath+"?force=true", "true").want(http.StatusOK)
 
-	if r.allows("") {
+	if r.door.Allows("") {
 		t.Error("it was forced, and is not required")
 	}
 }
@@ -117,7 +109,7 @@ func TestATokenIsRequiredUnlessSomethingElseIsSaid(t *testing.T) {
 	r.send(http.MethodPost, "/admin/tokens", `{"name": "edge", "role": "holder"}`).want(http.StatusCreated, `"required":true`)
 	r.send(http.MethodDelete, requirePath, "").want(http.StatusOK)
 
-	if r.allows("") {
+	if r.door.Allows("") {
 		t.Error("with a token and without the setting they are let in")
 	}
 

@@ -27,9 +27,18 @@ func (d *Door) write(ctx context.Context, change *rulestore.Change, conditional 
 		d.view.wrote(record)
 	}
 
+	if slices.ContainsFunc(change.Settings, aboutCallers) {
+		_, _ = d.view.state(ctx) // so that it holds here with the answer; when it fails the server hears of it a moment later
+	}
+
 	d.log.Info("changed", "action", change.Action, "target", change.Target, "author", change.Author, "version", record.Version)
 
 	return record, nil
+}
+
+// aboutCallers says whether a change of a setting is about who may call.
+func aboutCallers(change rulestore.SettingChange) bool {
+	return change.Name == requireHolderToken || strings.HasPrefix(change.Name, tokenPrefix)
 }
 
 // fits checks what no store would take, for a try. Whether the rules fit together is for package rule.

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/check"
@@ -111,8 +112,12 @@ func unasked(address *url.URL, err error) error {
 		err = failed.Err // without the whole URL
 	}
 
-	if strings.Contains(err.Error(), "certificate required") {
-		return fmt.Errorf("the server at %s asks for a certificate: show one by --client-cert and --client-key, or leaseway context", address)
+	if errors.Is(err, errUncertified) {
+		return fmt.Errorf("the server at %s asks for a certificate: show one by --client-cert and --client-key, or a context", address)
+	}
+
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return fmt.Errorf("the server at %s is vouched for by nobody known: name the authority's certificate by --ca (%w)", address, err)
 	}
 
 	if _, ok := errors.AsType[*net.OpError](err); ok {
@@ -177,10 +182,45 @@ func (s *checkServer) client() (*http.Client, error) {
 
 	return &http.Client{
 		Timeout:   serverPatience,
-		Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true},
+		Transport: newCertifying(config),
 		// A redirect could lead the token elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// errUncertified is why a call failed whose server wanted a certificate, and got none.
+var errUncertified = errors.New("the server asks for a certificate")
+
+// certifying is a transport that knows whether the server wanted a certificate which there is not. A connection that fails for
+// that may as well break off before the server's reason arrives.
+type certifying struct {
+	*http.Transport
+
+	wanted atomic.Bool
+}
+
+func newCertifying(config *tls.Config) *certifying {
+	c := &certifying{Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
+
+	if len(config.Certificates) == 0 {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			c.wanted.Store(true)
+
+			return &tls.Certificate{}, nil
+		}
+	}
+
+	return c
+}
+
+// RoundTrip is that of the transport.
+func (c *certifying) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := c.Transport.RoundTrip(req)
+	if err != nil && c.wanted.Load() {
+		err = fmt.Errorf("%w: %w", errUncertified, err)
+	}
+
+	return resp, err
 }
 
 // readAnswer reads an answer, or the problem that the server has with the question.

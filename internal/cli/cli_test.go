@@ -51,18 +51,22 @@ func TestMain(m *testing.M) {
 //	hangup NAME MESSAGE           sends it SIGHUP, and waits until it logs the message
 //	http METHOD URL [BODY]        prints the status, the type and the body
 //	hang ADDRESS                  begins a request, which the server then waits for
+//
+// $CERTIFICATES is a directory with some for a server here and for clients: see redistest.Certificates.
 func TestTranscripts(t *testing.T) {
+	certificates := filepath.Dir(redistest.NewCertificates(t).CA)
+
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("CERTIFICATES", certificates)
 			env.Values["servers"] = map[string]*process{}
 
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"serve": serveCommand, "halt": haltCommand, "hangup": hangupCommand, "http": httpCommand, "hang": hangCommand,
-			"certificates": certificatesCommand,
 		},
 	})
 }
