@@ -62,10 +62,11 @@ func (t *Table) send(entries []*Entry) {
 type flight struct {
 	batch   ledger.Batch
 	reply   ledger.Answers
-	entries []*Entry // whose asks are in the batch
-	more    []*Entry // that should ask again
-	costs   []int64  // of the waiters on board
-	back    bool     // give everything back
+	entries []*Entry   // whose asks are in the batch
+	keys    []*slotKey // the same in a call about slots
+	more    []*Entry   // that should ask again
+	costs   []int64    // of the waiters on board
+	back    bool       // give everything back
 }
 
 func newFlight() any { return &flight{} }
@@ -76,6 +77,7 @@ func (t *Table) land(c *flight) {
 	clear(c.batch.Tallies)
 	clear(c.entries)
 	clear(c.more)
+	clear(c.keys)
 	t.flights.Put(c)
 }
 
@@ -326,7 +328,7 @@ func (t *Table) fail(now int64, entries []*Entry, err error) {
 	}
 
 	for _, e := range entries {
-		e.unanswered(now)
+		t.mishaps.Guard("missing an answer", func() { e.unanswered(now) }) // the others must hear of it
 	}
 }
 

@@ -166,7 +166,7 @@ func (t *Table) turnWheel() {
 func (t *Table) recovered(then func(err error)) {
 	if p := recover(); p != nil {
 		t.mishaps.Note("refilling in the background", p)
-		then(fmt.Errorf("panic: %v", p))
+		t.mishaps.Guard("giving up what was under way", func() { then(fmt.Errorf("panic: %v", p)) }) // nobody is left to recover it
 	}
 }
 

@@ -141,14 +141,18 @@ func (t *Table) slotCall(ctx context.Context, keys []*slotKey) (more []*slotKey)
 	c, _ := t.flights.Get().(*flight)
 	defer t.land(c)
 
-	var boarded []*slotKey
-
 	defer t.recovered(func(err error) {
+		for _, k := range keys { // those that were not reached have left the queue as well
+			k.asking.Store(false)
+		}
+
 		t.fail(t.clock.Now(), nil, err)
-		loseSlots(t.clock.Now(), boarded)
+		t.loseSlots(t.clock.Now(), c.keys)
 	})
 
-	boarded = t.boardSlots(c, keys)
+	t.boardSlots(c, keys)
+
+	boarded := c.keys
 	if len(boarded) == 0 {
 		return nil
 	}
@@ -163,7 +167,7 @@ func (t *Table) slotCall(ctx context.Context, keys []*slotKey) (more []*slotKey)
 	now := t.clock.Now()
 
 	if !ok {
-		loseSlots(now, boarded)
+		t.loseSlots(now, boarded)
 
 		return nil
 	}
@@ -177,40 +181,36 @@ func (t *Table) slotCall(ctx context.Context, keys []*slotKey) (more []*slotKey)
 	return more
 }
 
-func loseSlots(now int64, keys []*slotKey) {
+func (t *Table) loseSlots(now int64, keys []*slotKey) {
 	for _, k := range keys {
-		k.locked(func() { k.lose(now, true) })
+		t.mishaps.Guard("missing an answer", func() { k.locked(func() { k.lose(now, true) }) }) // the others must hear of it
 	}
 }
 
-// boardSlots builds the call, and returns the keys that are in it.
-func (t *Table) boardSlots(c *flight, keys []*slotKey) []*slotKey {
+// boardSlots builds the call, and leaves the keys that are in it in c.
+func (t *Table) boardSlots(c *flight, keys []*slotKey) {
 	t.desk.build.Lock()
 	defer t.desk.build.Unlock()
 
 	seq := t.seq.Add(1)
-	c.entries, c.more, c.costs = c.entries[:0], c.more[:0], c.costs[:0]
+	c.entries, c.keys, c.more, c.costs = c.entries[:0], c.keys[:0], c.more[:0], c.costs[:0]
 	c.batch = ledger.Batch{
 		Holder: t.holder, Name: t.cfg.Name, Seq: seq, Version: t.Set().Version,
 		Asks: c.batch.Asks[:0], Tallies: c.batch.Tallies[:0], Reply: &c.reply,
 	}
-
-	boarded := make([]*slotKey, 0, len(keys))
 
 	for _, k := range keys {
 		k.asking.Store(false)
 
 		if ask, ok := k.ask(t.clock.Now(), seq); ok {
 			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: k.rule.id, Key: k.ledgerKey(), Ask: ask})
-			boarded = append(boarded, k)
+			c.keys = append(c.keys, k)
 		}
 	}
 
-	if len(boarded) > 0 {
+	if len(c.keys) > 0 {
 		c.batch.Tallies = t.tallies(c.batch.Tallies)
 	}
-
-	return boarded
 }
 
 // ask builds k's message, unless one is on its way.
@@ -377,15 +377,32 @@ func (k *slotKey) visit(now int64) (again int64, ask bool) {
 
 // advanceSlots does what is due at now.
 func (t *Table) advanceSlots(now int64) {
-	for _, k := range t.desk.take(now) {
-		again, ask := k.visit(now)
-		if again != 0 {
-			t.desk.sooner(k, again)
-		}
+	due := t.desk.take(now)
 
-		if ask {
-			t.enqueueSlots(k, false)
+	defer func() { // as in Advance: what is in flight under the others must go on to be told
+		for i, k := range due {
+			if i == 0 {
+				t.desk.sooner(k, now+idleAfter)
+			} else {
+				t.desk.sooner(k, now+busyAgain)
+			}
 		}
+	}()
+
+	for ; len(due) > 0; due = due[1:] {
+		t.visitSlots(due[0], now)
+	}
+}
+
+// visitSlots does what is due for k at now.
+func (t *Table) visitSlots(k *slotKey, now int64) {
+	again, ask := k.visit(now)
+	if again != 0 {
+		t.desk.sooner(k, again)
+	}
+
+	if ask {
+		t.enqueueSlots(k, false)
 	}
 }
 

@@ -122,10 +122,10 @@ func (t *Table) Advance(now int64) {
 
 	defer func() { // there are some left after a bug: nobody else would ever look after them
 		for i, e := range due {
-			t.wheel.add(e, now+busyAgain)
-
 			if i == 0 {
 				t.wheel.add(e, now+idleAfter) // which met it, and must not hold up the others again
+			} else {
+				t.wheel.add(e, now+busyAgain)
 			}
 		}
 	}()
