@@ -117,3 +117,23 @@ func TestARuleThatIsOffRefusesNothing(t *testing.T) {
 		t.Errorf("enforced: %v, then %v", first.Allowed, second.Allowed)
 	}
 }
+
+// A bug while a shadow decides refuses nobody, whatever the rule says for an outage.
+func TestABugInAShadowIsNoRefusal(t *testing.T) {
+	l, _ := trippable(t, "rules: [{id: dark, limit: 1, window: 1h, mode: shadow, onUnavailable: deny}]", "")
+	defer l.Close(context.Background())
+
+	l.Trip(at(leaseway.StageQuick, func() { panic("a bug") }))
+
+	for range 3 {
+		if d := l.Decide(t.Context(), leaseway.Request{}); !d.Allowed || d.Rule != "" || d.ShadowDenied != "" {
+			t.Errorf("got %+v", d)
+		}
+	}
+
+	l.Trip(nil)
+
+	if n := l.Stats().Panics; n != 3 {
+		t.Errorf("%d panics counted, want 3", n)
+	}
+}
