@@ -69,7 +69,7 @@ func (l *Limiter) DecideInto(ctx context.Context, req *Request, d *Decision) {
 // decide decides a request for which a glance was not enough.
 func (l *Limiter) decide(ctx context.Context, req *Request, g *glance, d *Decision) {
 	s, _ := l.scratches.Get().(*scratch)
-	s.req, s.class = *req, g.class
+	s.req, s.class, s.holds.until = *req, g.class, g.until
 
 	defer l.recovered(s, g, d)
 

@@ -13,6 +13,7 @@ type glance struct {
 	matches []rule.Match
 	rules   []*table.Rule // those that the matches count in
 	decided bool
+	until   int64 // what is decided with it waits no longer, µs on the table's clock; 0 is the deadline from then
 }
 
 // glance looks at req, and decides it if it is subject to no rule, or to one

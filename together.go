@@ -17,6 +17,38 @@ type party struct {
 	hits      []table.Hit // of all members, each budget once
 	of        [][]int     // a member's hits, by index
 	refused   bool
+	until     int64 // what waits for a coordinator does until then, µs on the table's clock
+}
+
+// DecideEach decides several requests, one after the other, each by itself. However many they are it waits twice as long as Decide
+// at most; those that come after that have what their rules say for an outage, unless they can be decided from memory. It appends
+// a decision for each to decisions, and never fails.
+func (l *Limiter) DecideEach(ctx context.Context, reqs []Request, decisions []Decision) []Decision {
+	now, deadline := l.table.Now(), l.table.Until()
+	until := deadline + deadline - now
+
+	for i := range reqs {
+		decisions = append(decisions, l.decideBy(ctx, &reqs[i], until))
+	}
+
+	return decisions
+}
+
+// decideBy is Decide, and waits until then at most, µs on the table's clock.
+func (l *Limiter) decideBy(ctx context.Context, req *Request, until int64) (d Decision) {
+	if req.Cost < 0 {
+		return Decision{Reason: ReasonInvalid}
+	}
+
+	var few [4]rule.Match
+
+	g := l.glance(req, few[:0], &d)
+	if !g.decided {
+		g.until = min(until, l.table.Until())
+		l.decide(ctx, req, &g, &d)
+	}
+
+	return d
 }
 
 // DecideTogether decides several requests of which all pass or none: what one of them is refused, the others are not charged.
@@ -149,15 +181,18 @@ func (p *party) add(hit *table.Hit) int {
 
 // take asks all budgets at once. They wait until one deadline.
 func (p *party) take(ctx context.Context) {
-	switch t := p.limiter.table; len(p.hits) {
+	t := p.limiter.table
+	p.until = t.Until()
+
+	switch len(p.hits) {
 	case 0:
 	case 1:
+		p.hits[0].Out.Until = p.until
 		p.hits[0].Rule.Take(ctx, p.hits[0].Key, p.hits[0].Cost, &p.hits[0].Out)
 		p.refused = p.hits[0].Out.Kind != table.Allowed
 	default:
-		until := t.Until()
 		for i := range p.hits {
-			p.hits[i].Out.Until = until
+			p.hits[i].Out.Until = p.until
 		}
 
 		p.refused = t.TakeAll(ctx, p.hits) >= 0
@@ -173,8 +208,13 @@ func (p *party) leave() {
 	}
 }
 
-// look says of each request what it would have been, where a rule did not say so itself.
+// look says of each request what it would have been, where a rule did not say so itself. All that is looked at waits for a
+// quarter of the deadline at most, in all, beyond what was waited for already.
 func (p *party) look(ctx context.Context) {
+	t := p.limiter.table
+	now, deadline := t.Now(), t.Until()
+	p.until = max(p.until, now+(deadline-now)/4)
+
 	for i := range p.reqs {
 		d := &p.decisions[i]
 		if p.members[i] == nil || d.Reason != ReasonNone {
@@ -186,7 +226,7 @@ func (p *party) look(ctx context.Context) {
 		} else {
 			req := p.reqs[i]
 			req.Peek = true
-			*d = p.limiter.Decide(ctx, req)
+			*d = p.limiter.decideBy(ctx, &req, p.until)
 		}
 
 		d.Class = p.members[i].class.Lowered(p.reqs[i].LowerTo)

@@ -113,3 +113,19 @@ func TestTheFleetShedderDecidesTogether(t *testing.T) {
 		}
 	}
 }
+
+func TestDecideEachChargesWhatPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := embedded(t, "rules: [{id: r, keyBy: user, limit: 1, window: 1h}]")
+		reqs := []leaseway.Request{{User: "a"}, {User: "a"}, {User: "b"}, {User: "c", Cost: -1}, {User: "c", Peek: true}}
+
+		got := l.DecideEach(t.Context(), reqs, make([]leaseway.Decision, 1))[1:]
+		for i, want := range []leaseway.Reason{
+			leaseway.ReasonNone, leaseway.ReasonOverLimit, leaseway.ReasonNone, leaseway.ReasonInvalid, leaseway.ReasonNone,
+		} {
+			if d := got[i]; d.Reason != want || d.Allowed != (want == leaseway.ReasonNone) {
+				t.Errorf("request %d: %+v, want the reason %q", i, d, want)
+			}
+		}
+	})
+}

@@ -15,7 +15,23 @@ const MaxDelay = 20 * time.Millisecond
 // Decide decides a request whose attributes are known to be sound. With passDelay the caller holds an allowed request for
 // its Delay, whatever that is; without, one that would be held for more than MaxDelay is refused, as ReasonDelayed.
 func (d *Door) Decide(ctx context.Context, req leaseway.Request, passDelay bool) leaseway.Decision {
-	decision := d.limiter.Decide(ctx, req)
+	return d.answered(ctx, d.limiter.Decide(ctx, req), &req, passDelay)
+}
+
+// DecideEach decides requests, each by itself, as Decide does with one whose delay nobody holds. It appends a decision for each.
+func (d *Door) DecideEach(ctx context.Context, reqs []leaseway.Request, decisions []leaseway.Decision) []leaseway.Decision {
+	from := len(decisions)
+	decisions = d.limiter.DecideEach(ctx, reqs, decisions)
+
+	for i := range reqs {
+		decisions[from+i] = d.answered(ctx, decisions[from+i], &reqs[i], false)
+	}
+
+	return decisions
+}
+
+// answered is what a caller is told of the decision of its request.
+func (d *Door) answered(ctx context.Context, decision leaseway.Decision, req *leaseway.Request, passDelay bool) leaseway.Decision {
 	d.limiter.Done(decision) // what is served elsewhere ends there, and nobody says so here
 
 	if req.Peek {
@@ -27,7 +43,7 @@ func (d *Door) Decide(ctx context.Context, req leaseway.Request, passDelay bool)
 	}
 
 	look := func() leaseway.Decision {
-		again := req
+		again := *req
 		again.Peek = true
 
 		return d.limiter.Decide(ctx, again)

@@ -63,7 +63,7 @@ func (c *call) answer(ctx context.Context) (*call, error) {
 		return nil, status.Error(codes.InvalidArgument, c.fault.Error())
 	}
 
-	if !c.door.limiter.Rules().HasDomain(c.request.domain) {
+	if c.request.limits && !c.door.limiter.Rules().HasDomain(c.request.domain) {
 		c.request.forgetLimits() // nobody is limited in a domain that no rule names
 	}
 
@@ -83,17 +83,21 @@ func (c *call) answer(ctx context.Context) (*call, error) {
 
 // decide decides all descriptors; refused says whether one of them was.
 func (c *call) decide(ctx context.Context) (refused bool) {
-	switch n := len(c.request.descriptors); {
-	case n > 1 && c.door.charge != ChargeAll:
-		for i := range n {
-			c.asked = append(c.asked, c.request.of(i))
-		}
+	n := len(c.request.descriptors)
+	if n == 1 {
+		c.decisions = append(c.decisions, c.door.check.Decide(ctx, c.request.of(0), false))
 
+		return !c.decisions[0].Allowed
+	}
+
+	for i := range n {
+		c.asked = append(c.asked, c.request.of(i))
+	}
+
+	if c.door.charge == ChargeAll {
+		c.decisions = c.door.check.DecideEach(ctx, c.asked, c.decisions)
+	} else {
 		c.decisions = c.door.check.DecideTogether(ctx, c.asked, c.decisions)
-	default:
-		for i := range n {
-			c.decisions = append(c.decisions, c.door.check.Decide(ctx, c.request.of(i), false))
-		}
 	}
 
 	for i := range c.decisions {

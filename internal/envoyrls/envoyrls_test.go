@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -250,5 +252,42 @@ func TestACallThatIsCancelledIsNotCharged(t *testing.T) {
 
 	if d := door.limiter.Decide(t.Context(), leaseway.Request{Method: http.MethodGet, Peek: true}); d.Remaining < 4 {
 		t.Errorf("%d left, want what was there", d.Remaining)
+	}
+}
+
+// Many descriptors wait for a store that hangs no longer than one does: none asks it after the others have found out.
+func TestManyDescriptorsWaitOnce(t *testing.T) {
+	for _, charge := range Charges() {
+		synctest.Test(t, func(t *testing.T) {
+			set, err := rule.Parse("rules", []byte(`rules:
+  - {id: closed, scope: {domain: d, entries: [c]}, keyBy: descriptor:c, limit: 5, window: 1h, onUnavailable: deny}
+  - {id: open, scope: {domain: d, entries: [o]}, keyBy: descriptor:o, limit: 5, window: 1h, onUnavailable: allow}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			limiter, err := leaseway.Over(t.Context(), hanging{set.Next(nil, 1)}, leaseway.WithDeadline(20*time.Millisecond))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			defer func() { _ = limiter.Close(context.Background()) }()
+
+			msg := &rlsv3.RateLimitRequest{Domain: "d"}
+			for i := range maxDescriptors {
+				msg.Descriptors = append(msg.Descriptors, described([]string{"o", "c"}[i%2], strconv.Itoa(i)))
+			}
+
+			began := time.Now()
+
+			response, err := ask(New(limiter, charge), message(t, msg))
+			if err != nil || response.GetOverallCode() != rlsv3.RateLimitResponse_OVER_LIMIT {
+				t.Errorf("%s: got %v, %v", charge, response.GetOverallCode(), err)
+			}
+
+			if took := time.Since(began); took > 40*time.Millisecond {
+				t.Errorf("%s: it took %v", charge, took)
+			}
+		})
 	}
 }

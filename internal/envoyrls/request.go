@@ -30,6 +30,7 @@ type request struct {
 	descriptors []descriptor
 	entries     []rule.Entry // of all descriptors
 	hits        int64
+	limits      bool // a descriptor brings one
 }
 
 // descriptor is a RateLimitDescriptor.
@@ -65,7 +66,7 @@ func (r *request) forgetLimits() {
 
 // ignoresLimit says whether a descriptor brings a limit that changes nothing.
 func (r *request) ignoresLimit() bool {
-	return slices.ContainsFunc(r.descriptors, func(d descriptor) bool { return d.limit.set && !d.limit.limit.Valid() })
+	return r.limits && slices.ContainsFunc(r.descriptors, func(d descriptor) bool { return d.limit.set && !d.limit.limit.Valid() })
 }
 
 // of is the i-th descriptor as a request for the limiter.
@@ -128,7 +129,7 @@ func (r *request) readDescriptor(message string) bool {
 		case f.is(1, protowire.BytesType):
 			return len(r.entries)-d.from < maxEntries && r.readEntry(f.text)
 		case f.is(2, protowire.BytesType):
-			d.limit.set = true
+			d.limit.set, r.limits = true, true
 
 			return d.limit.read(f.text)
 		case f.is(3, protowire.BytesType):
