@@ -136,6 +136,7 @@ func newRulesExport() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write, which must not exist (default: the standard output)")
 	r.addTo(cmd.Flags(), false)
+	cmd.Flags().StringVarP(&r.output, "output", "o", outputYAML, "`form` of the document: yaml or json")
 
 	return cmd
 }
