@@ -166,7 +166,16 @@ func (a *Accord) look(ctx context.Context) {
 	}
 
 	if !a.alone && a.shown.Load() <= a.book.Current().Version {
-		if now, err := a.register.Numbers(ctx, a.head); err != nil || now.Head == a.head {
+		now, err := a.register.Numbers(ctx, a.head)
+		if err != nil || now.Head == a.head {
+			return
+		}
+
+		// Another file was put in force elsewhere. To number this one anew would have that one numbered anew in turn, for as
+		// long as they differ, and a limit be now one and now the other.
+		if r, err := readRecord(now); err == nil && now.Head != "" && r.digest != digestOf(a.set) {
+			a.head = now.Head
+
 			return
 		}
 	}

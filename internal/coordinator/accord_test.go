@@ -150,6 +150,40 @@ func TestCoordinatorsNumberAlike(t *testing.T) {
 	}
 }
 
+// While files differ, as in an upgrade, each coordinator keeps its own number; those that read the same have the same.
+func TestCoordinatorsOfDifferentFilesLeaveEachOtherAlone(t *testing.T) {
+	now := int64(1000)
+	r := &register{}
+	old := join(t, r, clockAt(&now), document(1, 2))
+	fresh := join(t, r, clockAt(&now), document(1, 3))
+	also := join(t, r, clockAt(&now), document(1, 3))
+	before := old.versions() + ", " + fresh.versions() + ", " + also.versions()
+
+	for range 5 {
+		for _, m := range []*member{old, fresh, also} {
+			m.look(t.Context())
+		}
+	}
+
+	if after := old.versions() + ", " + fresh.versions() + ", " + also.versions(); after != before {
+		t.Errorf("nothing changed, and they are numbered %s after %s", after, before)
+	}
+
+	if fresh.versions() != also.versions() {
+		t.Errorf("the same file is numbered %s and %s", fresh.versions(), also.versions())
+	}
+
+	if _, err := old.Apply(document(1, 3)); err != nil { // upgraded
+		t.Fatal(err)
+	}
+
+	fresh.look(t.Context())
+
+	if old.versions() != fresh.versions() {
+		t.Errorf("after the upgrade: %s and %s", old.versions(), fresh.versions())
+	}
+}
+
 func TestAnOldContentGetsANewNumber(t *testing.T) {
 	now := int64(1000)
 	r := &register{}
