@@ -35,7 +35,7 @@ func overRedis(t *testing.T, rules string, cluster *redistest.Cluster, n int) (c
 // Several coordinators over one cluster are one: a limit holds exactly over all
 // of them, whichever of them a holder asks, and all of it is to be had.
 func TestCoordinatorsShareRedis(t *testing.T) {
-	const limit, holders = 300, 6
+	const limit, holders = 300, 20
 
 	_, addresses := overRedis(t, `
 rules:

@@ -70,7 +70,7 @@ func (q *taker) drain(key string, terms ledger.Terms, n int) (got int) {
 	return got
 }
 
-// Whatever bytes a key has, its ledger is in one slot, and no other key's.
+// Whatever bytes a key has, its ledger is in one slot, and no other key's, under every algorithm.
 func TestKeysOfAnyBytes(t *testing.T) {
 	s := open(t, servers.Prefix(), nil)
 	keys := []string{"", "}", "{}", "{a}{b}", "x}y", "{", "{{", "\x00", "\xff{\xfe}", strings.Repeat("{k}", 1000)}
@@ -79,17 +79,48 @@ func TestKeysOfAnyBytes(t *testing.T) {
 		keys = append(keys, fmt.Sprint("u", i+1))
 	}
 
-	for round := range uint64(4) { // all keys in one call
-		ops, results := make([]store.Op, len(keys)), make([]store.Result, len(keys))
-		for i, key := range keys {
-			ops[i] = store.Op{Key: store.Key{Rule: "r", Key: key}, Terms: hourly(3), Ask: ledger.Ask{Holder: 1, Seq: round + 1, Takes: []int64{1}}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // so many ops take their time on a busy machine
+	defer cancel()
+
+	const year = 365 * 86_400_000_000 // µs: no window ends while this runs
+
+	for _, algorithm := range []rate.Algorithm{
+		rate.TokenBucket, rate.LeakyBucket, rate.FixedWindow, rate.SlidingWindow, rate.SlidingLog, rate.Concurrency,
+	} {
+		terms := hourly(3)
+		terms.Algorithm = algorithm
+
+		switch algorithm {
+		case rate.FixedWindow, rate.SlidingWindow, rate.SlidingLog:
+			terms.Length = year
+		case rate.Concurrency:
+			terms.Bucket = rate.Bucket{P: 1, Q: 1, Burst: 3}
+		case rate.TokenBucket, rate.LeakyBucket:
 		}
 
-		s.Apply(t.Context(), ops, results)
+		for round := range uint64(4) { // all keys in one call
+			ops, results := make([]store.Op, len(keys)), make([]store.Result, len(keys))
+			for i, key := range keys {
+				op := &ops[i]
+				op.Key, op.Terms = store.Key{Rule: strconv.Itoa(int(algorithm)), Key: key}, terms
+				op.Ask = ledger.Ask{Holder: 1, Seq: round + 1, Takes: []int64{1}}
 
-		for i, r := range results {
-			if r.Err != nil || r.Answer.Taken != min(1, 3-round) {
-				t.Errorf("take %d of %q: %b (%v), want 3 of 4", round, keys[i], r.Answer.Taken, r.Err)
+				if algorithm == rate.Concurrency { // one more in flight each time
+					op.Ask = ledger.Ask{Holder: 1, Seq: round + 1, Slots: true, Spent: int64(round), Needs: []int64{1}, RaiseTo: int64(round) + 1}
+				}
+			}
+
+			s.Apply(ctx, ops, results)
+
+			for i, r := range results {
+				got := r.Answer.Taken == 1
+				if algorithm == rate.Concurrency {
+					got = r.Answer.Granted == int64(round)+1
+				}
+
+				if r.Err != nil || got != (round < 3) {
+					t.Errorf("algorithm %d, take %d of %q: %v (%v), want 3 of 4", algorithm, round, keys[i], got, r.Err)
+				}
 			}
 		}
 	}
