@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -441,5 +442,55 @@ func TestCertificatesHaveRoles(t *testing.T) {
 		if p, problem := r.door.identify(request); problem == nil {
 			t.Errorf("%s, unverified: got %+v", row.name, p)
 		}
+	}
+}
+
+// late is a store whose next loads give a state of before.
+type late struct {
+	rulestore.Store
+
+	before *rulestore.State
+	loads  int
+}
+
+func (l *late) Load(ctx context.Context) (*rulestore.State, error) {
+	if l.loads > 0 {
+		l.loads--
+
+		return l.before, nil
+	}
+
+	return l.Store.Load(ctx)
+}
+
+// Two who revoke each other at the same time lock nobody out: the second is told that it is the last.
+func TestTheLastTwoDoNotRevokeEachOther(t *testing.T) {
+	r := newRig(t)
+	slow := &late{Store: r.store}
+	other := &rig{t: t, now: start} // the door of another coordinator
+	other.over(slow)
+
+	r.token = r.createToken(`{"name": "ann", "role": "admin"}`)
+	bob := r.createToken(`{"name": "bob", "role": "admin"}`)
+	ids := map[string]string{}
+
+	for _, one := range read[struct{ Tokens []TokenView }](r.send(http.MethodGet, "/admin/tokens", "").want(http.StatusOK)).Tokens {
+		ids[one.Name] = one.ID
+	}
+
+	both, err := r.store.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	other.token = bob
+	other.send(http.MethodGet, "/admin/tokens", "").want(http.StatusOK) // who is believed from then on
+	r.send(http.MethodDelete, "/admin/tokens/"+ids["bob"], "").want(http.StatusOK)
+
+	slow.before, slow.loads = both, 1 // bob looked just before
+	other.send(http.MethodDelete, "/admin/tokens/"+ids["ann"], "").want(http.StatusConflict, "the last token")
+
+	if slow.loads != 0 {
+		t.Errorf("%d loads were not made: the test shows nothing", slow.loads)
 	}
 }

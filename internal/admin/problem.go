@@ -23,6 +23,7 @@ type Problem struct { //nolint:errname // RFC 9457 calls it so
 
 	retry    int  // seconds until it is worth while to ask again; 0 says nothing
 	readOnly bool // the rules are where this API cannot write
+	raced    bool // something was changed meanwhile: another try may do
 }
 
 // ProblemItem is one thing that is wrong.
@@ -105,7 +106,7 @@ func explain(err error, conditional bool) error {
 	}
 
 	problem := refuse(statusOf(stored.Code, conditional), "%s", err.Error())
-	problem.readOnly = stored.Code == rulestore.ReadOnly
+	problem.readOnly, problem.raced = stored.Code == rulestore.ReadOnly, stored.Code == rulestore.Conflict
 
 	switch bad, isDocument := errors.AsType[rule.Errors](err); {
 	case isDocument:
