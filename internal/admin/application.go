@@ -64,6 +64,8 @@ func (d *Door) applyDocument(ctx context.Context, in *applyInput) (*appliedOutpu
 		}
 	}
 
+	a.review(ctx, d.config.Fleet)
+
 	if in.DryRun || len(a.change.Rules)+len(a.change.Settings) == 0 {
 		return &appliedOutput{Etag: etag(state.Rules), CacheControl: noStore, Body: a.out}, fits(state, &a.change)
 	}

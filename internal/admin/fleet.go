@@ -14,9 +14,9 @@ type Fleet interface {
 	// Level says what a key has left under a rule. It never consumes. The key is as rule.AppendKey gives it.
 	Level(ctx context.Context, ruleID, key string) (Level, error)
 
-	// Used says how much one key has used at most lately, as far as the coordinators of the fleet know, as a warning to whoever
-	// lowers the limit. It may be less than what was used, and is zero where nothing is known.
-	Used(ctx context.Context, ruleID string) (Use, error)
+	// Used says, of each of these rules, how much one key has used at most lately, as far as the coordinators of the fleet know, as
+	// a warning to whoever lowers the limit. It may be less than what was used, and there is none where nothing is known.
+	Used(ctx context.Context, ruleIDs ...string) (map[string]Use, error)
 
 	// Reset makes a key's budget whole again.
 	Reset(ctx context.Context, ruleID, key string) error

@@ -83,7 +83,12 @@ func (d *Door) writeRule(ctx context.Context, state *rulestore.State, w *ruleWri
 		}
 	}
 
-	review := &reviewer{fleet: d.config.Fleet, state: state, before: before, after: w.after}
+	used, err := d.config.Fleet.Used(ctx, id)
+	if err != nil {
+		used = nil // a warning less
+	}
+
+	review := &reviewer{fleet: d.config.Fleet, state: state, before: before, after: w.after, use: used[id]}
 	out.Body.Warnings = append(append(out.Body.Warnings, w.warnings...), review.warnings(ctx)...)
 
 	if w.whole {

@@ -17,6 +17,7 @@ type reviewer struct {
 	state  *rulestore.State
 	before *rule.Rule
 	after  *rule.Rule
+	use    Use // of the rule, lately
 }
 
 // warnings are about the rules beside it, what is used now, and what begins anew.
@@ -109,7 +110,7 @@ func (v *reviewer) tight(ctx context.Context) []Warning {
 	}
 
 	if message == "" {
-		message = v.outgrown(ctx)
+		message = v.outgrown()
 	}
 
 	if message == "" {
@@ -122,9 +123,9 @@ func (v *reviewer) tight(ctx context.Context) []Warning {
 }
 
 // outgrown says that a key used more lately than it may from now on, if that is less than before.
-func (v *reviewer) outgrown(ctx context.Context) string {
-	use, err := v.fleet.Used(ctx, v.after.ID)
-	if err != nil || use.Tokens == 0 {
+func (v *reviewer) outgrown() string {
+	use := v.use
+	if use.Tokens == 0 {
 		return ""
 	}
 

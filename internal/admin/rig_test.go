@@ -137,7 +137,14 @@ func (f *fleet) Level(_ context.Context, id, key string) (Level, error) {
 	}, nil
 }
 
-func (f *fleet) Used(context.Context, string) (Use, error) { return f.used, nil }
+func (f *fleet) Used(_ context.Context, ids ...string) (map[string]Use, error) {
+	used := map[string]Use{}
+	for _, id := range ids {
+		used[id] = f.used
+	}
+
+	return used, nil
+}
 
 func (f *fleet) Reset(_ context.Context, id, key string) error {
 	f.mu.Lock()

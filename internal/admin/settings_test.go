@@ -3,6 +3,7 @@ package admin
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -162,6 +163,56 @@ rules:
 	r.send(http.MethodPut, "/admin/document?prune=true", "rules: [{id: a, limit: 10, window: 1m, keyBy: user}]", "If-Match", `"2"`).
 		want(http.StatusOK, `"place":"rules b","what":"deleted"`, `"place":"rules old","what":"deleted"`, `"place":"settings headers","what":"deleted"`)
 	r.send(http.MethodGet, "/admin/rules", "").want(http.StatusOK, `"total":1`)
+}
+
+// A document is warned of as its rules one by one would be.
+func TestADocumentIsWarnedOf(t *testing.T) {
+	r := newRig(t)
+	const document = "/admin/document?dryRun=true&prune="
+
+	r.send(http.MethodPut, "/admin/document", `{"rules": [
+		{"id": "w", "limit": 100, "window": "1m", "keyBy": "ip", "algorithm": "fixed_window"},
+		{"id": "b", "limit": 20, "window": "1m", "keyBy": "ip"}]}`).want(http.StatusOK, `"warnings":[]`)
+
+	const rest = `, {"id": "b", "limit": 20, "window": "1m", "keyBy": "ip"}]}`
+	r.fleet.used = Use{Tokens: 80, Per: time.Minute}
+
+	for _, row := range []struct{ prune, rule, text string }{
+		{"false", `{"id": "w", "limit": 100, "window": "1h", "keyBy": "ip", "algorithm": "fixed_window"}`, `"field":"rules.w.window","message":"counting starts anew`},
+		{"false", `{"id": "w", "limit": 70, "window": "1m", "keyBy": "ip", "algorithm": "fixed_window"}`, "a key used 80 tokens in 1m0s lately"},
+		{"true", `{"id": "w2", "limit": 100, "window": "1m", "keyBy": "ip", "algorithm": "fixed_window", "description": "d"}`, "is the rule w under another id"},
+		{"false", `{"id": "w2", "limit": 100, "window": "1m", "keyBy": "ip", "algorithm": "fixed_window"}`, `"warnings":[]`},
+		{"true", `{"id": "w2", "limit": 101, "window": "1m", "keyBy": "ip", "algorithm": "fixed_window"}`, `"warnings":[]`},
+		{"true", `{"id": "w", "limit": 200, "window": "1m", "keyBy": "ip", "algorithm": "fixed_window"}`, `"warnings":[]`},
+	} {
+		r.send(http.MethodPut, document+row.prune, `{"rules": [`+row.rule+rest).want(http.StatusOK, row.text)
+	}
+
+	// Of another team's rules nothing is said.
+	r.token = r.createToken(`{"name": "ann", "role": "admin"}`)
+	r.token = r.createToken(`{"name": "team", "role": "operator", "rules": ["x-"]}`)
+	r.send(http.MethodPut, document+"true", `{"rules": [{"id": "x-b", "limit": 20, "window": "1m", "keyBy": "ip"}]}`).
+		want(http.StatusOK, `"warnings":[]`)
+}
+
+// Whoever changes thousands of rules is not told thousands of times.
+func TestWarningsOfADocumentAreBounded(t *testing.T) {
+	r := newRig(t)
+	many := func(window string) string {
+		var rules []string
+		for i := range 300 {
+			rules = append(rules, fmt.Sprintf(`{"id": "r%d", "scope": "/v1/%d", "limit": 9, "window": %q, "keyBy": "ip", "algorithm": "fixed_window"}`, i, i, window))
+		}
+
+		return `{"rules": [` + strings.Join(rules, ",") + `]}`
+	}
+
+	r.send(http.MethodPut, "/admin/document", many("1m")).want(http.StatusOK)
+
+	got := r.send(http.MethodPut, "/admin/document", many("2m")).want(http.StatusOK)
+	if n := strings.Count(got.body, "counting starts anew"); n != maxWarnings {
+		t.Errorf("%d warnings, want %d", n, maxWarnings)
+	}
 }
 
 // Whoever has some rules applies a document to these, and prunes no others.

@@ -79,24 +79,21 @@ func (s *meterShard) collect(now int64, found map[uint64][]Peak) {
 	}
 }
 
-// Most is the most that one key used of a rule, by all of these peaks of it together; the zero Use for none. Coordinators begin
-// their periods together, but a key may have used most in one by the first and in the next by the second: the sum is at most that.
-func Most(ruleID string, peaks []Peak) (most Use) {
+// Most is the most that one key used of each rule, by all of these peaks together. Coordinators begin their periods together, but
+// a key may have used most in one by the first and in the next by the second: the sum is at most that.
+func Most(peaks []Peak) map[string]Use {
 	type key struct {
+		rule string
 		hash uint64
 		per  time.Duration // another one is of another version of the rule
 	}
 
-	sums := map[key]int64{}
+	sums, most := map[key]int64{}, map[string]Use{}
 
 	for _, p := range peaks {
-		if p.Rule != ruleID {
-			continue
-		}
-
-		k := key{p.Key, p.Per}
-		if sums[k] += p.Tokens; sums[k] > most.Tokens {
-			most = Use{Tokens: sums[k], Per: p.Per}
+		k := key{p.Rule, p.Key, p.Per}
+		if sums[k] += p.Tokens; sums[k] > most[p.Rule].Tokens {
+			most[p.Rule] = Use{Tokens: sums[k], Per: p.Per}
 		}
 	}
 

@@ -66,7 +66,7 @@ func (m *metered) ask(t *testing.T, key string, ask ledger.Ask) ledger.Answer {
 func (m *metered) peak(t *testing.T, tokens int64, per time.Duration) {
 	t.Helper()
 
-	if got, want := coordinator.Most("r", m.meter.Peaks(m.now.UnixMicro(), "r")), (coordinator.Use{Tokens: tokens, Per: per}); got != want {
+	if got, want := coordinator.Most(m.meter.Peaks(m.now.UnixMicro(), "r"))["r"], (coordinator.Use{Tokens: tokens, Per: per}); got != want {
 		t.Errorf("the peak is %+v, want %+v", got, want)
 	}
 }
@@ -164,11 +164,11 @@ func TestPeaksOfSeveralCoordinatorsAreAddedUp(t *testing.T) {
 	}
 
 	// bob and cid are among the three of both; dan and ada are of one.
-	if got := coordinator.Most("r", append(first, second...)); got != (coordinator.Use{Tokens: 40, Per: time.Minute}) {
+	if got := coordinator.Most(append(first, second...))["r"]; got != (coordinator.Use{Tokens: 40, Per: time.Minute}) {
 		t.Errorf("together a key used %+v", got)
 	}
 
-	if got := coordinator.Most("other", first); got != (coordinator.Use{}) {
+	if got := coordinator.Most(first)["other"]; got != (coordinator.Use{}) {
 		t.Errorf("of another rule: %+v", got)
 	}
 }

@@ -25,12 +25,13 @@ func (f *Feed) adopt(ctx context.Context) error {
 	if base, ok := baseOf(state); !ok || base+state.Rules <= present.Version { // or else another coordinator did it
 		err = f.writeBase(ctx, state, max(present.Version, f.behind.Load()))
 	}
-	switch rulestore.CodeOf(err) {
-	case rulestore.ReadOnly:
+	code := rulestore.CodeOf(err)
+	if code == rulestore.ReadOnly {
 		f.notAdopted(state, "it takes no writes: it may be a replica that lags")
 		return nil
-	case rulestore.Conflict: // somebody wrote meanwhile, which will be heard of
-		return nil
+	}
+	if code == rulestore.Conflict {
+		return nil // somebody wrote meanwhile, which will be heard of
 	}
 	if err != nil {
 		return err

@@ -118,7 +118,7 @@ func (e *engine) openRules(ctx context.Context, config *Config, book *coordinato
 	}
 
 	e.shown = rulestorefile.New(config.Rules)
-	e.rules = &ruleFile{path: config.Rules, log: e.log, apply: func(set *rule.Set) (uint64, error) {
+	e.rules = &ruleFile{path: config.Rules, log: e.log, now: book.Current, apply: func(set *rule.Set) (uint64, error) {
 		version, err := apply(set)
 		if err == nil {
 			err = e.shown.Show(book.Current())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/leaseway/leaseway"
@@ -113,8 +114,16 @@ func (f fleet) Level(ctx context.Context, ruleID, key string) (admin.Level, erro
 func micros(n int64) time.Duration { return time.Duration(max(0, n)) * time.Microsecond }
 
 // Used implements admin.Fleet.
-func (f fleet) Used(ctx context.Context, ruleID string) (admin.Use, error) {
-	return admin.Use(coordinator.Most(ruleID, f.notes.gather(ctx).peaks)), nil
+func (f fleet) Used(ctx context.Context, ruleIDs ...string) (map[string]admin.Use, error) {
+	used := make(map[string]admin.Use, len(ruleIDs))
+
+	for id, use := range coordinator.Most(f.notes.gather(ctx).peaks) {
+		if slices.Contains(ruleIDs, id) {
+			used[id] = admin.Use(use)
+		}
+	}
+
+	return used, nil
 }
 
 // Reset implements admin.Fleet. What holders have of the budget and did not spend stays theirs until it comes back by itself.

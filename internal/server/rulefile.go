@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -23,6 +25,7 @@ const maxRules = 32 << 20
 //	  └───bad────▶ refusal to start
 type ruleFile struct {
 	path  string
+	now   func() *rule.Set                            // in force; nil before there is any, and for tests of the file alone
 	apply func(*rule.Set) (version uint64, err error) // version is 0 as long as nobody has numbered them
 	log   *slog.Logger
 
@@ -111,11 +114,20 @@ func (f *ruleFile) judge(text []byte) {
 		return
 	}
 
+	var renamed map[string]string
+	if f.now != nil {
+		renamed = set.Renamed(f.now())
+	}
+
 	version, err := f.apply(set)
 	if err != nil {
 		f.refuse(err)
 
 		return
+	}
+
+	for _, id := range slices.Sorted(maps.Keys(renamed)) {
+		f.log.Warn("a rule has another id: it is another rule, whose budgets are whole", "was", renamed[id], "rule", id)
 	}
 
 	f.failed.Store(false)

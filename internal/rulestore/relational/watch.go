@@ -61,7 +61,8 @@ func (w *watch) ask(ctx context.Context) {
 	if err == nil && w.older(head) {
 		err = &rulestore.Error{
 			Code: rulestore.Unavailable, Place: "head",
-			Message: fmt.Sprintf("the versions of the rule store have gone back from %d to %d: an older state was restored, or the database lags",
+			Message: fmt.Sprintf("the versions of the rule store have gone back from %d to %d: "+
+				"an older state was restored, or the database lags",
 				max(w.head.Rules, w.head.Overrides), max(head.Rules, head.Overrides)),
 			Fix: "wait: what was restored is in force once it has stood for a few seconds",
 		}
