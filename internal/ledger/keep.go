@@ -44,7 +44,7 @@ func (s *State) Expire(now int64) {
 // Idle reports whether at now the ledger says no more than a missing one would:
 // nothing is used, and nobody holds anything.
 func (s *State) Idle(now int64) bool {
-	return len(s.Leases)+len(s.Ahead.Leases) == 0 && s.Clear() <= now
+	return len(s.Leases)+len(s.Ahead.Leases) == 0 && s.Ahead.Used == 0 && s.Clear() <= now
 }
 
 // Clear returns when nothing will be used any more if nothing else is spent, µs.
@@ -73,10 +73,11 @@ func (s *State) Clear() int64 {
 }
 
 // Pack returns the ledger in two numbers besides its terms, if it has no leases
-// and can be said so: a bucket always, a window unless the one before it counts.
+// and can be said so: a bucket always, a window unless the one before it counts
+// or something of the one after it is spent.
 func (s *State) Pack() (t rate.Time, ok bool) {
 	switch {
-	case len(s.Leases)+len(s.Old)+len(s.Ahead.Leases) > 0:
+	case len(s.Leases)+len(s.Old)+len(s.Ahead.Leases) > 0 || s.Ahead.Used > 0:
 		return t, false
 	case s.Terms.bucket():
 		return s.TAT, true

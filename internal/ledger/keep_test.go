@@ -53,3 +53,39 @@ func TestRefilled(t *testing.T) {
 		t.Errorf("nothing was refilled at %d", none.Refilled())
 	}
 }
+
+// What was leased of the next window and then not heard of again counts as spent there, also when its holder has come back and gone:
+// a ledger that says so is neither idle nor two numbers.
+func TestWhatIsSpentAheadIsKept(t *testing.T) {
+	t.Parallel()
+
+	bucket, err := rate.NewBucket(10, 1_000_000, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	terms := ledger.Terms{Algorithm: rate.FixedWindow, Bucket: bucket, Length: 1_000_000, Version: 1, TTL: 500_000}
+
+	var s ledger.State
+
+	first := s.Apply(5_800_000, terms, ledger.Ask{Holder: 1, Seq: 1, Ahead: true, RaiseTo: 8})
+	again := s.Apply(5_810_000, terms, ledger.Ask{Holder: 1, Seq: 2, Ahead: true, RaiseTo: 8}) // it did not hear of those
+	s.Apply(5_820_000, terms, ledger.Ask{Holder: 1, Seq: 3, Lease: again.Lease})               // and has no use for more
+	s.Expire(5_830_000)
+
+	if _, packs := s.Pack(); first.Granted == 0 || packs || s.Idle(5_830_000) {
+		t.Errorf("%d of the next window are spent; idle: %v, two numbers: %v", first.Granted, s.Idle(5_830_000), packs)
+	}
+
+	s.Expire(6_100_000)
+
+	if got := s.Avail(); got != 10-first.Granted {
+		t.Errorf("%d are left in the next window, want %d less than 10", got, first.Granted)
+	}
+
+	s.Expire(7_100_000)
+
+	if !s.Idle(7_100_000) {
+		t.Error("when that window is over there is still something to keep")
+	}
+}

@@ -30,7 +30,7 @@ local function clear(s)
 end
 
 -- idle reports whether the ledger says no more than a missing one would.
-local function idle(s) return #s.leases + #s.ahead.leases == 0 and clear(s) <= s.now end
+local function idle(s) return #s.leases + #s.ahead.leases + s.ahead.used == 0 and clear(s) <= s.now end
 
 -- ends returns when the ledger will be idle if nobody asks again, µs: the time
 -- after which Redis may forget it.
@@ -50,9 +50,10 @@ local function ends(s)
 end
 
 -- packable returns the two numbers that a ledger without leases comes down to,
--- if it does: a bucket always, a window unless the one before it counts.
+-- if it does: a bucket always, a window unless the one before it counts or
+-- something of the one after it is spent.
 local function packable(s)
-  if #s.leases + #s.old + #s.ahead.leases > 0 then return nil end
+  if #s.leases + #s.old + #s.ahead.leases + s.ahead.used > 0 then return nil end
   if bucket(s.terms) then return s.tat[1] - s.now, s.tat[2] end
   if windowed(s.terms) and s.window.prev == 0 and s.window.start <= s.now then
     return s.now - s.window.start, s.window.used
