@@ -280,7 +280,6 @@ func randomLevel(random *rand.Rand, b *strings.Builder, indent string, depth int
 			if random.IntN(8) == 0 {
 				fmt.Fprintf(b, "%s  shadow_mode: true\n", indent)
 			}
-
 		}
 
 		if wild := strings.HasSuffix(value, "*"); wild && random.IntN(2) == 0 || random.IntN(60) == 0 {
