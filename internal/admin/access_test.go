@@ -306,7 +306,7 @@ func TestTokensAreMadeListedAndRevoked(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if text := string(state.Settings[tokenPrefix+ids["ann"]]); strings.Contains(text, strings.Split(mine, "_")[2]) || !strings.Contains(text, "sha256") {
+	if text := string(state.Settings[tokenPrefix+ids["ann"]]); strings.Contains(text, strings.SplitN(mine, "_", 3)[2]) || !strings.Contains(text, "sha256") {
 		t.Errorf("the store has %s", text)
 	}
 

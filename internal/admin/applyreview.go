@@ -75,7 +75,7 @@ func (a *application) renamed() {
 		a.warn(id, Warning{
 			Message: "is the rule " + renamed[id] + " under another id, which makes it another rule: its budgets are whole, and it has " +
 				"no overrides",
-			Fix:     "keep the id, and say in description what the rule is for",
+			Fix: "keep the id, and say in description what the rule is for",
 		})
 	}
 }
