@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"github.com/envoyproxy/ratelimit/src/config"
 	envoylimiter "github.com/envoyproxy/ratelimit/src/limiter"
 	envoyredis "github.com/envoyproxy/ratelimit/src/redis"
@@ -309,6 +311,15 @@ func randomRequest(random *rand.Rand) *rlsv3.RateLimitRequest {
 		}
 
 		request.Descriptors = append(request.Descriptors, descriptor)
+	}
+
+	// A descriptor that brings its limit, always the same one: there all limits of a descriptor and a unit share a budget.
+	if random.IntN(8) == 0 {
+		n := random.IntN(4)
+		request.Descriptors = append(request.Descriptors, &commonv3.RateLimitDescriptor{
+			Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "own", Value: strconv.Itoa(n)}, {Key: "a", Value: "x"}},
+			Limit:   &commonv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(n), Unit: typev3.RateLimitUnit(1 + n)},
+		})
 	}
 
 	return request

@@ -185,6 +185,20 @@ descriptors:
 	}
 }
 
+// A domain without limits is a domain: what requests bring along is limited there.
+func TestADomainWithoutLimitsIsKnown(t *testing.T) {
+	t.Parallel()
+
+	for _, src := range []string{"domain: d", "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true}}]"} {
+		set := rulesOf(t, src)
+		req := rule.Request{Domain: "d", Entries: []rule.Entry{{Key: "k"}}}
+
+		if !set.HasDomain("d") || len(set.Match(&req, nil)) > 0 {
+			t.Errorf("%q became %s", src, set.Marshal())
+		}
+	}
+}
+
 func TestWhatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 

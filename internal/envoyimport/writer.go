@@ -16,6 +16,7 @@ import (
 type (
 	ruleText struct {
 		ID        string    `yaml:"id"`
+		About     string    `yaml:"description,omitempty"`
 		Scope     scopeText `yaml:"scope"`
 		KeyBy     []string  `yaml:"keyBy,omitempty,flow"`
 		Missing   string    `yaml:"missing,omitempty"`
@@ -27,7 +28,7 @@ type (
 	}
 	scopeText struct {
 		Domain  string      `yaml:"domain"`
-		Entries []entryText `yaml:"entries"`
+		Entries []entryText `yaml:"entries,omitempty"`
 	}
 	entryText struct {
 		Key    string   `yaml:"key"`
@@ -203,8 +204,11 @@ func (w *writer) text(name string) ([]byte, error) {
 	}
 
 	rules := w.rules
-	if rules == nil {
-		rules = []ruleText{}
+	if rules == nil { // a limit that a request brings along counts there in every domain that has a document
+		rules = []ruleText{{
+			ID: "domain", About: "Names the domain, in which nothing is limited but what requests say themselves.",
+			Scope: scopeText{Domain: w.domain}, Limit: 1, Window: "1s", Mode: "off",
+		}}
 	}
 
 	encoder := yaml.NewEncoder(&b)
