@@ -9,6 +9,7 @@ import (
 const (
 	takeGate       = 0.65 // of failsafe-go's time
 	refusalGate    = 0.65
+	keysGate       = 0.76 // of sethvargo's
 	middlewareGate = 0.79 // of throttled's
 )
 
@@ -78,6 +79,41 @@ func TestDecisionsStayFasterThanTheNext(t *testing.T) {
 		if got > c.gate {
 			t.Errorf("%s: Take needs %.2f of failsafe-go's time, more than %.2f", c.name, got, c.gate)
 		}
+	}
+}
+
+// Many keys are more than a cache holds, for both sides alike.
+func TestManyKeysStayFasterThanTheNext(t *testing.T) {
+	we, err := leasewayTake(endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	defer we.close()
+
+	they, err := sethvargo(endless())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	zipf := newTraffic()
+	through := func(l limiter) func() {
+		zipf.visit(l)
+
+		next := 0
+
+		return func() {
+			l.take(zipf.key(next))
+			next++
+		}
+	}
+
+	got := duel(through(we), through(they))
+
+	t.Logf("100,000 keys: %.2f of sethvargo's time", got)
+
+	if got > keysGate {
+		t.Errorf("with 100,000 keys Take needs %.2f of sethvargo's time, more than %.2f", got, keysGate)
 	}
 }
 

@@ -150,6 +150,12 @@ type link struct {
 	server *server
 }
 
+// inside is a link to a coordinator in the same process, which lends.
+type inside struct {
+	link
+	table.Lender
+}
+
 var errOver = errors.New("the test is over")
 
 // Acquire takes half of the latency to get to the coordinator, and half for the answer.

@@ -56,7 +56,7 @@ func newWorld(t *Test) (*world, error) {
 	for i := range t.Holders {
 		s := &server{world: w, clock: table.NewVirtualClock(origin)}
 		s.clock.SetEpoch(w.start - origin)
-		s.limiter = leaseway.NewStepped(link{w.coord, s}, s.clock,
+		s.limiter = leaseway.NewStepped(w.source(t, s), s.clock,
 			leaseway.WithName(strconv.Itoa(i)), leaseway.WithDeadline(patience+time.Duration(t.Latency)*time.Microsecond))
 		s.begin()
 
@@ -64,6 +64,16 @@ func newWorld(t *Test) (*world, error) {
 	}
 
 	return w, nil
+}
+
+// source is where a server's leases come from. A lone server without a way to go is as one that has the coordinator
+// inside: buckets are lent to it.
+func (w *world) source(t *Test, s *server) leaseway.Source {
+	if t.Holders == 1 && t.Latency == 0 {
+		return inside{link{w.coord, s}, w.coord}
+	}
+
+	return link{w.coord, s}
 }
 
 // apply puts rules in force at the coordinator and at every server at once.

@@ -106,6 +106,18 @@ func (m *Meter) note(now int64, window time.Duration, asked *ledger.KeyAsk, answ
 	}
 }
 
+// used counts tokens that were spent of a key's bucket while it was lent, at now (µs), under a rule with a window.
+func (m *Meter) used(now int64, window time.Duration, ask *ledger.LoanAsk, tokens int64) {
+	period := min(max(window, minPeriod), maxPeriod).Microseconds()
+	id := keyUse{rule: maphash.String(m.seed, ask.Rule), key: maphash.String(m.seed, ask.Key), period: period}
+	s := &m.shards[(id.rule^id.key)%meterShards]
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.add(now, id, &ledger.KeyAsk{Rule: ask.Rule, Key: ask.Key}, tokens)
+}
+
 // spent returns what was spent of a key's leases since they were last heard of. A lease that is new here, though not to its
 // holder, tells nothing yet: who knows when it was spent.
 func (s *meterShard) spent(now int64, ask *ledger.Ask, answer *ledger.Answer) (n int64) {

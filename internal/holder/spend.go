@@ -18,6 +18,8 @@ const (
 	SpentLow
 	// Dry: the balance does not cover it.
 	Dry
+	// Closed: the loan is over; the ledger has the bucket.
+	Closed
 )
 
 // Passed reports whether the request is admitted.

@@ -55,3 +55,25 @@ type Result struct {
 	Answer ledger.Answer
 	Err    error
 }
+
+// Lender is a Store in whose process tables may have ledgers whole, instead of
+// tokens of them. What Apply promises holds for a ledger that is lent as well:
+// each op takes it back first.
+type Lender interface {
+	// Now returns the store's time, µs, which never steps back.
+	Now() int64
+
+	// Lend lends a ledger to to, and takes it back before from whoever has it. ok
+	// is false if it has to be leased: see ledger.State.Lend. Of what it returns TAT, Terms and Full are set.
+	Lend(loan *Loan, to ledger.Borrower) (lent ledger.Lent, ok bool)
+
+	// Return takes back a ledger that of has; nothing happens if it has it no more.
+	Return(key Key, of ledger.Borrower)
+}
+
+// Loan is a ledger to be lent, under the terms that the coordinator found for it.
+type Loan struct {
+	Key   Key
+	Terms ledger.Terms
+	MostQ int64 // the largest Q of a bucket that the borrower can count with
+}

@@ -213,6 +213,15 @@ func (c *Clock) After(tick int64) int64 {
 	return tick + c.worst.Load()
 }
 
+// coarse returns by how much a tick is late as a rule, µs.
+func (c *Clock) coarse() int64 {
+	if c.virtual {
+		return 0
+	}
+
+	return int64(tickEvery / time.Microsecond)
+}
+
 // trusted reports whether tick, as a request has just read it, will do without a
 // look at the real clock: others have looked at it within this tick.
 func (c *Clock) trusted(tick int64) bool { return tick != asleep && c.used.Load() && !c.virtual }

@@ -1,11 +1,8 @@
 package table
 
 import (
-	"encoding/binary"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -18,8 +15,8 @@ import (
 // second has the balance, which they write, and what the first request of a tick
 // needs besides. Everything else is behind two pointers.
 type Entry struct {
-	text   *byte          // a key that is not short
-	short  [shortKey]byte // a short key, and at the end its length; or long, and the length at the start
+	name
+
 	limits atomic.Pointer[limits]
 
 	holder.Lease //nolint:embeddedstructfieldcheck // the fields before it share its first cache line
@@ -53,64 +50,13 @@ type rest struct {
 	due     int64  // when it is to be visited, which may be turns away; under the same
 }
 
-// shortKey is one more than the length of keys, in bytes, that need no memory of their own.
-const (
-	shortKey = 16
-	long     = 0xff // in the place of a short key's length: no key has as many bytes, see rule.MaxKey
-)
-
-// setKey writes down the entry's key, once.
-func (e *Entry) setKey(key string) {
-	if len(key) < shortKey {
-		copy(e.short[:], key)
-		e.short[shortKey-1] = byte(len(key))
-
-		return
-	}
-
-	e.text = unsafe.StringData(strings.Clone(key)) //nolint:gosec // kept with its length
-	e.short[shortKey-1] = long
-	binary.LittleEndian.PutUint64(e.short[:], uint64(len(key)))
-}
-
-// has reports whether the entry's key is key. Short ones are compared word by
-// word, which overlap, without a call.
-func (e *Entry) has(key string) bool {
-	n := int(e.short[shortKey-1])
-	if n != len(key) {
-		return n == long && e.key() == key
-	}
-
-	b := unsafe.Slice(unsafe.StringData(key), n) //nolint:gosec // it is only read
-
-	switch {
-	case n >= 8:
-		return binary.LittleEndian.Uint64(b) == binary.LittleEndian.Uint64(e.short[:]) &&
-			binary.LittleEndian.Uint64(b[n-8:]) == binary.LittleEndian.Uint64(e.short[n-8:])
-	case n >= 4:
-		return binary.LittleEndian.Uint32(b) == binary.LittleEndian.Uint32(e.short[:]) &&
-			binary.LittleEndian.Uint32(b[n-4:]) == binary.LittleEndian.Uint32(e.short[n-4:])
-	default:
-		return string(e.short[:n]) == key
-	}
-}
-
-// key returns the entry's key.
-func (e *Entry) key() string {
-	if n := e.short[shortKey-1]; n < shortKey {
-		return unsafe.String(&e.short[0], n) //nolint:gosec // it is written once
-	}
-
-	return unsafe.String(e.text, binary.LittleEndian.Uint64(e.short[:])) //nolint:gosec // as setKey has it
-}
-
 // entry returns the entry of key, made if need be.
 func (r *Rule) entry(key string) *Entry { return r.entryOf(rule.Compact(key)) }
 
 // entryOf is entry for a key that is compact already.
 func (r *Rule) entryOf(key string) *Entry {
 	if e := r.keys.find(key); e != nil {
-		return e
+		return e.entry()
 	}
 
 	t := r.table
@@ -120,7 +66,7 @@ func (r *Rule) entryOf(key string) *Entry {
 
 	made := r.newEntry(key)
 
-	e := r.keys.add(made)
+	e := r.keys.add(&made.name).entry()
 	if e == made {
 		t.keys.Add(1)
 		t.wheel.add(e, t.clock.Now()+idleAfter)
@@ -197,19 +143,7 @@ func (e *Entry) def() *rule.Rule { return e.rule.versionOf(e.key()) }
 // saw takes in what an answer says; under the lock.
 func (e *Entry) saw(now int64, a *ledger.Answer) {
 	if l := e.limits.Load(); l.bucket != a.Terms.Bucket || l.ttl != a.Terms.TTL {
-		// An override, or rules newer than those that were pushed.
-		next := *l
-		next.burst, next.bucket, next.ttl = a.Terms.Bucket.Burst, a.Terms.Bucket, a.Terms.TTL
-
-		switch {
-		case next.bucket == l.bucket:
-		case next.drains:
-			next.quota = max(1, int64(float64(next.window.Microseconds())*float64(next.bucket.Q)/float64(next.bucket.P)))
-		default:
-			next.quota = next.burst // of a window, whose bucket may be rounded
-		}
-
-		e.limits.Store(&next)
+		e.limits.Store(l.under(&a.Terms))
 	}
 
 	e.stand(now)

@@ -1,7 +1,9 @@
 package table
 
 // QuickTurn is what a request does that has read tick, and finds that the lease of key was turned for another one.
-func (r *Rule) QuickTurn(key string, tick int64) bool { return r.quickTurn(r.keys.find(key), tick) }
+func (r *Rule) QuickTurn(key string, tick int64) bool {
+	return r.quickTurn(r.keys.find(key).entry(), tick)
+}
 
 // TickNow reads the clock as a request does.
 func (c *Clock) TickNow() int64 { return c.tick.Load() }
@@ -13,3 +15,6 @@ func (t *Table) Turned() int64 {
 
 	return t.wheel.at
 }
+
+// ReturnLoans gives all loans of the rule back.
+func (r *Rule) ReturnLoans() { r.returnLoans() }

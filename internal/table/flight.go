@@ -213,7 +213,7 @@ func (t *Table) board(c *flight, entries []*Entry) {
 		}
 
 		if ask, ok := e.ask(t.clock.Now(), seq, c); ok {
-			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.ledgerKey(), Ask: ask})
+			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.rule.ledgerKey(e.key()), Ask: ask})
 			c.entries = append(c.entries, e)
 		}
 	}
@@ -345,7 +345,11 @@ func (t *Table) returnAll(ctx context.Context) error {
 	var holding []*Entry
 
 	for _, r := range t.allRules() {
-		r.keys.all(func(e *Entry) {
+		r.returnLoans()
+
+		r.keys.all(func(n *name) {
+			e := n.entry()
+
 			e.mu.Lock()
 			defer e.mu.Unlock()
 
@@ -388,4 +392,6 @@ func (t *Table) allRules() []*Rule {
 // counts of the table's calls.
 type counts struct {
 	calls, asks, failed, late, overflow, off atomic.Int64
+
+	lent atomic.Int64 // calls for a loan
 }

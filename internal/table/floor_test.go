@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,7 @@ func BenchmarkFloor(b *testing.B) {
 		std sync.Map
 	)
 
-	k.init()
+	k.init(maphash.MakeSeed())
 
 	for _, name := range names {
 		if k.find(name) == nil {
@@ -37,7 +38,7 @@ func BenchmarkFloor(b *testing.B) {
 
 	b.Run("keys", func(b *testing.B) {
 		for i := range b.N {
-			k.find(names[i%n]).Spend(0, 0)
+			k.find(names[i%n]).entry().Spend(0, 0)
 		}
 	})
 

@@ -1,8 +1,14 @@
 package table
 
+import "github.com/leaseway/leaseway/rule"
+
 // reserve tries one hit. It reports false if the entry has left the table.
 func (h *Hit) reserve(alone bool) bool {
 	if h.entry == nil {
+		if h.reserveLoan() {
+			return true
+		}
+
 		h.entry = h.Rule.entry(h.Key)
 	}
 
@@ -78,6 +84,34 @@ func (h *Hit) reserveSlow(alone bool) bool {
 	return true
 }
 
+// reserveLoan is reserve for a key whose bucket is here, whole, or can be: tokens are taken at once, and
+// given back if other rules refuse. It reports false if the key has to be leased.
+func (h *Hit) reserveLoan() bool {
+	r, key := h.Rule, rule.Compact(h.Key)
+
+	l := r.lent.find(key).loan()
+	if (l == nil || !r.quickLoan(l, h.Cost, &h.Out)) && !r.takeLoan(key, h.Cost, &h.Out) {
+		return false
+	}
+
+	if h.Out.Kind == Allowed {
+		h.held = holdsLoan
+	}
+
+	return true
+}
+
+// cancelLoan gives back what reserveLoan took.
+func (h *Hit) cancelLoan() {
+	l := h.Out.Charge.of.loan()
+	if h.Out.Origin == FromLease && l.credit(h.Cost, false) {
+		return
+	}
+
+	l.limits.count(&h.Out, -1)
+	h.Rule.table.Refund(h.Out.Charge)
+}
+
 // commit makes what the hit reserved spent.
 func (h *Hit) commit() {
 	e := h.entry
@@ -90,12 +124,14 @@ func (h *Hit) commit() {
 			e.extra.Add(h.Cost - 1)
 		}
 
-		h.Out.Charge = Charge{entry: e, epoch: h.epoch, cost: h.Cost, end: e.countsUntil()}
+		h.Out.Charge = Charge{of: &e.name, epoch: h.epoch, cost: h.Cost, end: e.countsUntil()}
 		h.held = holdsNothing // it is spent
 
 		if e.Low() {
 			h.Rule.table.afterSpend(e, true, false)
 		}
+	case holdsLoan:
+		h.held = holdsNothing // it was spent at once
 	case holdsNothing, holdsLocal, holdsOpen, holdsTake:
 	}
 }
@@ -107,6 +143,8 @@ func (h *Hit) cancel() {
 
 	switch held {
 	case holdsNothing:
+	case holdsLoan:
+		h.cancelLoan()
 	case holdsOpen:
 		h.entry.count(&h.Out, -1)
 	case holdsTake:

@@ -9,7 +9,7 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-// keys finds the entries of a rule by key. Looking one up takes one hash and no
+// keys finds what a rule has of its keys, its entries or its loans. Looking one up takes one hash and no
 // lock; adding and removing lock a part.
 //
 // Each part is a table with open addressing: slots are tried one after the
@@ -17,7 +17,7 @@ import (
 // the way until its table is made anew, so that readers need not wait for writers.
 type keys struct {
 	seed  maphash.Seed // drawn for each rule: nobody can choose keys that collide
-	gone  *Entry       // stands in the slots of removed keys
+	gone  *name        // stands in the slots of removed keys
 	parts [keyParts]part
 }
 
@@ -46,20 +46,24 @@ type keyTable struct {
 // keySlot is free while it has no entry. Its hash is written before the entry, once.
 type keySlot struct {
 	hash  atomic.Uint64
-	entry atomic.Pointer[Entry]
+	entry atomic.Pointer[name]
 }
 
-// init makes k ready, empty.
-func (k *keys) init() {
-	k.seed = maphash.MakeSeed()
-	k.gone = &Entry{}
+// init makes k ready, empty, for keys that are hashed by seed.
+func (k *keys) init(seed maphash.Seed) {
+	k.seed = seed
+	k.gone = &name{}
 	k.gone.setKey(strings.Repeat("-", rule.MaxKey+1)) // no key that is kept is as long
 }
 
-// find returns the entry of key, nil if there is none.
-func (k *keys) find(key string) *Entry {
-	hash := maphash.String(k.seed, key)
+// hash returns the hash of key, which says where to look for it.
+func (k *keys) hash(key string) uint64 { return maphash.String(k.seed, key) }
 
+// find returns what there is of key, nil if there is nothing.
+func (k *keys) find(key string) *name { return k.at(k.hash(key), key) }
+
+// at is find for a key whose hash is known.
+func (k *keys) at(hash uint64, key string) *name {
 	t := k.parts[hash>>partShift].table.Load()
 	if t == nil {
 		return nil
@@ -80,8 +84,8 @@ func (k *keys) find(key string) *Entry {
 }
 
 // add puts e in, and returns it, unless its key has an entry already: then that one.
-func (k *keys) add(e *Entry) *Entry {
-	hash := maphash.String(k.seed, e.key())
+func (k *keys) add(e *name) *name {
+	hash := k.hash(e.key())
 	p := &k.parts[hash>>partShift]
 
 	p.mu.Lock()
@@ -105,8 +109,8 @@ func (k *keys) add(e *Entry) *Entry {
 }
 
 // remove takes e out, and reports whether it was in.
-func (k *keys) remove(e *Entry) bool {
-	hash := maphash.String(k.seed, e.key())
+func (k *keys) remove(e *name) bool {
+	hash := k.hash(e.key())
 	p := &k.parts[hash>>partShift]
 
 	p.mu.Lock()
@@ -139,18 +143,23 @@ func (k *keys) remove(e *Entry) bool {
 	}
 }
 
-// all calls f with every entry. Keys that come or go meanwhile may be missed.
-func (k *keys) all(f func(*Entry)) {
+// all calls f with everything. Keys that come or go meanwhile may be missed.
+func (k *keys) all(f func(*name)) {
 	for i := range k.parts {
-		t := k.parts[i].table.Load()
-		if t == nil {
-			continue
-		}
+		k.of(i, f)
+	}
+}
 
-		for j := range t.each {
-			if e := t.each[j].entry.Load(); e != nil && e != k.gone {
-				f(e)
-			}
+// of is all for the keys of one part.
+func (k *keys) of(part int, f func(*name)) {
+	t := k.parts[part].table.Load()
+	if t == nil {
+		return
+	}
+
+	for j := range t.each {
+		if e := t.each[j].entry.Load(); e != nil && e != k.gone {
+			f(e)
 		}
 	}
 }
@@ -180,7 +189,7 @@ func (k *keys) renew(p *part, old *keyTable) *keyTable {
 }
 
 // put writes e into the first free slot for hash. Only one writer does at a time.
-func (t *keyTable) put(hash uint64, e *Entry) {
+func (t *keyTable) put(hash uint64, e *name) {
 	i := hash
 	for t.each[i&t.mask].entry.Load() != nil {
 		i++

@@ -112,7 +112,7 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 	}
 
 	e.admit(&w.out, FromStore, standing{now, e.Remaining(now), e.Balance()})
-	w.out.Charge = Charge{entry: e, epoch: storeEpoch, cost: w.n, end: e.CountsUntil(now)}
+	w.out.Charge = Charge{of: &e.name, epoch: storeEpoch, cost: w.n, end: e.CountsUntil(now)}
 	e.count(&w.out, 1)
 	e.tell(w, given)
 }
@@ -130,7 +130,7 @@ func (e *Entry) landSpend(now int64, w *waiter) bool {
 		return false
 	}
 
-	w.out.Charge = Charge{entry: e, epoch: epoch, cost: w.n}
+	w.out.Charge = Charge{of: &e.name, epoch: epoch, cost: w.n}
 	e.spent(&w.out, now, left)
 	w.out.Origin, w.out.Remaining = FromStore, e.Remaining(now)
 	e.tell(w, given)

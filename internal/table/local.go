@@ -25,7 +25,7 @@ func (e *Entry) decideLocal(now, n int64, out *Outcome) {
 	epoch := e.Epoch()
 
 	if left, v, _ := e.Spend(tick, n); v.Passed() {
-		out.Charge = Charge{entry: e, epoch: epoch, cost: n}
+		out.Charge = Charge{of: &e.name, epoch: epoch, cost: n}
 		e.spent(out, now, left)
 
 		return
@@ -64,7 +64,7 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 				out.Delay = delay
 			}
 
-			out.Charge = Charge{entry: e, epoch: localEpoch, cost: n, end: e.CountsUntil(now)}
+			out.Charge = Charge{of: &e.name, epoch: localEpoch, cost: n, end: e.CountsUntil(now)}
 		} else {
 			e.refuse(out, now, n, OverLimit)
 			out.Origin, out.Remaining, out.RetryAfter = FromLocal, left, max(1, after)
@@ -85,6 +85,7 @@ const retryClosed = 1_000_000
 const (
 	localEpoch = ^uint32(0)     // the local bucket
 	storeEpoch = ^uint32(0) - 1 // a take
+	loanEpoch  = ^uint32(0) - 2 // a loan
 )
 
 func (e *Entry) beginLocal(now int64, def *rule.Rule) {

@@ -27,6 +27,7 @@ const (
 	holdsLocal
 	holdsOpen
 	holdsTake // charged already
+	holdsLoan // taken from a bucket that is here, whole
 )
 
 // TakeAll decides a request that several rules must agree to: it is charged to
@@ -182,7 +183,7 @@ func (t *Table) leaseAll(ctx context.Context, hits []Hit, until int64) bool {
 	ws := make([]*waiter, len(hits))
 
 	for i := range hits {
-		if !hits[i].takeOnly() {
+		if hits[i].entry != nil { // else it was decided, or is asked about by itself
 			ws[i] = hits[i].want()
 		}
 	}

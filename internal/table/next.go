@@ -17,6 +17,10 @@ func (t *Table) Next() (at int64, ok bool) {
 		}
 	}
 
+	if due, some := t.walks(); some && (!ok || due < at) {
+		at, ok = due, true
+	}
+
 	if due, some := t.desk.due(); some && (!ok || due < at) {
 		at, ok = due, true
 	}

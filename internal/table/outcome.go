@@ -1,6 +1,7 @@
 package table
 
 import (
+	"math"
 	"time"
 )
 
@@ -50,18 +51,21 @@ type Outcome struct {
 
 // Charge is what a request took, so that it can be given back.
 type Charge struct {
-	entry *Entry
+	of    *name // of the loan, where epoch says so, or else of the Entry
 	epoch uint32
 	cost  int64
 	end   int64 // when it stops to count, on the holder's clock
 }
+
+// forever is the end of a charge that always counts.
+const forever = math.MaxInt64
 
 // Taken reports whether the store took the tokens for this very request, when it
 // answered the ask that the request waited for. Otherwise they were spent by the decision.
 func (c Charge) Taken() bool { return c.epoch == storeEpoch }
 
 // None reports whether nothing was charged.
-func (c Charge) None() bool { return c.entry == nil }
+func (c Charge) None() bool { return c.of == nil }
 
 // standing is how a key stands at now: left tokens remain, balance of them in this holder's lease.
 type standing struct{ now, left, balance int64 }

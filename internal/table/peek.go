@@ -17,6 +17,10 @@ func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
 		return
 	}
 
+	if r.peekLoan(key, out) {
+		return
+	}
+
 	e := r.entry(key)
 
 	for {

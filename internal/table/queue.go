@@ -124,10 +124,11 @@ func (t *Table) dispatch(ctx context.Context) {
 // flushBeat calls the source about nothing if no call went out of late: so the
 // fleet knows that this holder lives, and this holder how many there are, and
 // whether a coordinator answers at all, before the first request finds out. A
-// coordinator in this process knows all that, but for how requests fare.
+// coordinator in this process knows all that, but for how requests fare, and
+// that keys are in use whose buckets it has lent.
 func (t *Table) flushBeat() {
 	calls := t.counts.calls.Load()
-	if t.cfg.Inline && len(t.running.Load().rolled) == 0 || t.closed.Load() || calls != t.beats {
+	if t.cfg.Inline && len(t.running.Load().rolled) == 0 && t.loans.Load() == 0 || t.closed.Load() || calls != t.beats {
 		t.beats = calls
 
 		return

@@ -13,14 +13,21 @@ func (r *Rule) Quick(key string, n int64, out *Outcome) bool {
 		return false
 	}
 
-	e := r.keys.find(key)
+	t, hash := r.table, r.keys.hash(key)
+
+	if t.lender != nil {
+		if l := r.lent.at(hash, key).loan(); l != nil {
+			return r.quickLoan(l, n, out)
+		}
+	}
+
+	e := r.keys.at(hash, key).entry()
 	if e == nil {
 		return false
 	}
 
 	e.Touch()
 
-	t := r.table
 	epoch, tick := e.Epoch(), t.clock.tick.Load()
 
 	left, verdict, look := e.Spend(tick, n)
@@ -29,7 +36,7 @@ func (r *Rule) Quick(key string, n int64, out *Outcome) bool {
 	}
 
 	if verdict.Passed() {
-		out.Charge = Charge{entry: e, epoch: epoch, cost: n}
+		out.Charge = Charge{of: &e.name, epoch: epoch, cost: n}
 		e.spent(out, tick, left)
 
 		if look || verdict == holder.SpentLow {

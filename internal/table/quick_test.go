@@ -14,7 +14,7 @@ func TestAStaleTickTurnsNothing(t *testing.T) {
 
 	r := newRig(t, 0, "rules: [{id: r, keyBy: user, limit: 10000, window: 1s}]")
 	clock := table.NewDrivenClock(func() int64 { return r.now })
-	h := table.New(r.coord, table.Config{Clock: clock, Inline: true})
+	h := table.New(struct{ table.Source }{r.coord}, table.Config{Clock: clock, Inline: true})
 
 	if err := h.SetRules(r.book.Current()); err != nil {
 		t.Fatal(err)

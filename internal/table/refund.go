@@ -4,8 +4,17 @@ import "github.com/leaseway/leaseway/internal/holder"
 
 // Refund gives back what c charged.
 func (t *Table) Refund(c Charge) {
-	e := c.entry
-	if e == nil || c.cost <= 0 {
+	if c.of == nil || c.cost <= 0 {
+		return
+	}
+
+	var e *Entry
+
+	if c.epoch != loanEpoch {
+		e = c.of.entry()
+	} else if e = c.of.loan().refund(c.cost); e != nil {
+		c.epoch = storeEpoch
+	} else {
 		return
 	}
 
@@ -47,4 +56,27 @@ func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
 	}
 
 	return ask, false
+}
+
+// refund gives back n tokens that the loan was charged with: to its bucket, wherever that is. If that has
+// to be leased by now it returns the entry that it is leased by, for the ledger to be told.
+func (l *loan) refund(n int64) *Entry {
+	if l.credit(n, true) {
+		return nil
+	}
+
+	r := l.limits.rule
+
+	for range borrowTries {
+		next, _ := r.borrow(l.key())
+		if next == nil {
+			break
+		}
+
+		if next.credit(n, true) {
+			return nil
+		}
+	}
+
+	return r.entryOf(l.key())
 }

@@ -3,6 +3,7 @@ package table
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,8 @@ type Rule struct {
 	own     atomic.Pointer[limits] // of its keys without an override
 	before  atomic.Pointer[limits] // of those that its rollout has not reached; nil without a version before
 	keys    keys
+	lent    keys                         // those whose buckets are here, whole
+	lending [keyParts]sync.Mutex         // one change of the loans of a part at a time
 	plain   atomic.Bool                  // see Plain
 	shade   atomic.Bool                  // see PlainShadow
 	noting  sync.Mutex                   // one note of plain and shade at a time
@@ -124,21 +127,23 @@ func (t *Table) SetRules(set *rule.Set) error {
 
 func (t *Table) newRule(id string) *Rule {
 	r := &Rule{table: t, id: id}
-	r.keys.init()
+	seed := maphash.MakeSeed()
+	r.keys.init(seed)
+	r.lent.init(seed)
 
 	return r
 }
 
 // follow puts a version of the rule in force.
 func (r *Rule) follow(def *rule.Rule) {
-	own := plainLimits(def)
+	own := r.plainLimits(def)
 	own.tally = r.tallyOf(def)
 	r.tally.Store(own.tally)
 	r.own.Store(own)
 	r.before.Store(nil)
 
 	if def.Before != nil {
-		r.before.Store(plainLimits(def.Before))
+		r.before.Store(r.plainLimits(def.Before))
 	}
 
 	r.now.Store(def)
@@ -170,7 +175,10 @@ func (t *Table) Match(req *rule.Request, buf []rule.Match) ([]rule.Match, []*Rul
 // retire gives back the leases of a rule that is gone. The rule itself is kept:
 // programs may hold it, and if it comes back it must be the one they hold.
 func (t *Table) retire(r *Rule) {
-	r.keys.all(func(e *Entry) {
+	r.returnLoans()
+	r.keys.all(func(n *name) {
+		e := n.entry()
+
 		e.mu.Lock()
 		holds := e.Holds()
 		e.mu.Unlock()
@@ -184,6 +192,7 @@ func (t *Table) retire(r *Rule) {
 // limits are what an answer says about a key besides yes or no. Keys without an
 // override share their rule's.
 type limits struct {
+	rule    *Rule
 	version uint64 // of the rule they were made from
 	mode    rule.Mode
 	burst   int64
@@ -197,13 +206,13 @@ type limits struct {
 }
 
 // plainLimits are those of keys without an override.
-func plainLimits(def *rule.Rule) *limits {
-	return newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL})
+func (r *Rule) plainLimits(def *rule.Rule) *limits {
+	return r.newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL})
 }
 
-func newLimits(def *rule.Rule, q rule.Quota) *limits {
+func (r *Rule) newLimits(def *rule.Rule, q rule.Quota) *limits {
 	l := &limits{
-		version: def.Version, mode: def.Mode, burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
+		rule: r, version: def.Version, mode: def.Mode, burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
 	}
 
 	algorithm := rate.Algorithm(def.Algorithm)
@@ -225,11 +234,28 @@ func (r *Rule) limitsOf(key string) *limits {
 	}
 
 	if q := def.Quota([]byte(key)); q.Overridden || own == nil || own.version != def.Version {
-		l := newLimits(def, q)
+		l := r.newLimits(def, q)
 		l.tally = r.reached(def)
 
 		return l
 	}
 
 	return own
+}
+
+// under returns l as the terms of an answer have them: others than the rule's are an
+// override's, or of rules newer than those that were pushed.
+func (l *limits) under(terms *ledger.Terms) *limits {
+	next := *l
+	next.burst, next.bucket, next.ttl = terms.Bucket.Burst, terms.Bucket, terms.TTL
+
+	switch {
+	case next.bucket == l.bucket:
+	case next.drains:
+		next.quota = max(1, int64(float64(next.window.Microseconds())*float64(next.bucket.Q)/float64(next.bucket.P)))
+	default:
+		next.quota = next.burst // of a window, whose bucket may be rounded
+	}
+
+	return &next
 }

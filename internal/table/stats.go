@@ -41,8 +41,12 @@ func (r *Rule) Bar(def *rule.Rule) {
 
 // count counts n requests of the entry's key that came out so; -1 takes one back.
 func (e *Entry) count(out *Outcome, n int64) {
-	l := e.limits.Load()
-	e.rule.counts.of(l.mode).add(out, n)
+	e.limits.Load().count(out, n)
+}
+
+// count counts n requests of a key under l.
+func (l *limits) count(out *Outcome, n int64) {
+	l.rule.counts.of(l.mode).add(out, n)
 	l.tally.add(out, n)
 }
 
@@ -78,7 +82,7 @@ func (e *Entry) fold() {
 type Stats struct {
 	Rules    []RuleStats
 	Version  uint64
-	Leases   int64
+	Leases   int64 // loans among them
 	Keys     int64
 	Live     int64
 	Calls    int64
@@ -108,7 +112,7 @@ func (t *Table) Stats() Stats {
 	now := t.clock.Now()
 	s := Stats{
 		Version: t.Set().Version, Keys: t.keys.Load(), Live: t.live.Load(),
-		Calls: t.counts.calls.Load(), Asks: t.counts.asks.Load(), Failed: t.counts.failed.Load(),
+		Calls: t.counts.calls.Load() + t.counts.lent.Load(), Asks: t.counts.asks.Load(), Failed: t.counts.failed.Load(),
 		Late: t.counts.late.Load(), Panics: t.mishaps.Count(), Overflow: t.counts.overflow.Load(), Off: t.counts.off.Load(),
 		Down: t.out.down(now),
 	}
@@ -134,7 +138,9 @@ func (t *Table) Stats() Stats {
 
 // fold brings the rule's counts up to date, and returns how many leases it has.
 func (r *Rule) fold(now int64) (leases int64) {
-	r.keys.all(func(e *Entry) {
+	r.keys.all(func(n *name) {
+		e := n.entry()
+
 		e.mu.Lock()
 		defer e.mu.Unlock()
 
@@ -145,7 +151,7 @@ func (r *Rule) fold(now int64) (leases int64) {
 		}
 	})
 
-	return leases
+	return leases + r.countLoans()
 }
 
 // appendStats appends the rule's counts in its present mode, and those in the other if there are any.
@@ -192,7 +198,11 @@ type KeyStats struct {
 
 // Key looks at one key of the rule; ok is false if it is not remembered.
 func (r *Rule) Key(key string) (s KeyStats, ok bool) {
-	e := r.keys.find(key)
+	if l := r.lent.find(key).loan(); l != nil {
+		return l.stats(), true
+	}
+
+	e := r.keys.find(key).entry()
 	if e == nil {
 		return s, false
 	}

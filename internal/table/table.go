@@ -97,7 +97,15 @@ type Table struct {
 	wheel  wheel
 	counts counts
 	keys   atomic.Int64
-	live   atomic.Int64
+
+	lender Lender        // nil: nothing is lent
+	ahead  int64         // the store's time less this table's, µs
+	loans  atomic.Int64  // keys whose buckets are lent
+	brief  atomic.Bool   // loans should be given back soon
+	walked int64         // when walkAll last looked at them
+	lent   chan struct{} // there are some again
+
+	live atomic.Int64
 
 	waiters sync.Pool // of *waiter
 	lines   sync.Pool // of *line
@@ -161,6 +169,8 @@ func New(source Source, cfg Config) *Table {
 	t.wheel.at = t.clock.Now() / slotWidth
 	t.wheel.stir = make(chan struct{}, 1)
 	t.desk.stir = t.wheel.stir
+	t.lent = make(chan struct{}, 1)
+	t.lends()
 	t.waiters.New, t.lines.New, t.flights.New = newWaiter, newLine, newFlight
 
 	return t
@@ -172,6 +182,10 @@ func (t *Table) Run(ctx context.Context) {
 
 	if !t.clock.virtual {
 		wg.Go(func() { t.clock.Run(ctx) })
+	}
+
+	if t.lender != nil {
+		wg.Go(func() { t.mishaps.Keep(ctx, "giving back what is lent", t.walk) })
 	}
 
 	wg.Go(func() { t.mishaps.Keep(ctx, "asking for slots", t.runDesk) })

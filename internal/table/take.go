@@ -2,7 +2,6 @@ package table
 
 import (
 	"context"
-	"math"
 
 	"github.com/leaseway/leaseway/internal/holder"
 )
@@ -32,7 +31,7 @@ func (e *Entry) spent(out *Outcome, now, left int64) {
 	out.Reset = v.reset(full, left)
 
 	if v.drains {
-		out.Remaining, c.end = left+v.bucket.Free(full), math.MaxInt64
+		out.Remaining, c.end = left+v.bucket.Free(full), forever
 	} else {
 		out.Remaining, c.end = left+e.Beyond(), whole
 	}
@@ -41,7 +40,7 @@ func (e *Entry) spent(out *Outcome, now, left int64) {
 // countsUntil is CountsUntil of a lease's tokens, without the lock: to the end of the window, if there is one.
 func (e *Entry) countsUntil() int64 {
 	if e.limits.Load().drains {
-		return math.MaxInt64
+		return forever
 	}
 
 	return e.Whole()
@@ -69,6 +68,10 @@ func (r *Rule) slow(ctx context.Context, key string, n int64, out *Outcome) {
 	if r.retired.Load() {
 		*out = Outcome{}
 
+		return
+	}
+
+	if r.takeLoan(key, n, out) {
 		return
 	}
 
@@ -158,7 +161,7 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 
 	left, verdict, _ := e.Spend(tick, n)
 	if verdict.Passed() {
-		out.Charge = Charge{entry: e, epoch: epoch, cost: n}
+		out.Charge = Charge{of: &e.name, epoch: epoch, cost: n}
 		e.spent(out, now, left)
 		out.Remaining = e.Remaining(now)
 
@@ -187,7 +190,7 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 	if slack := e.def().Slack; slack > 0 && e.limits.Load().leases && e.Borrow(n, slack) {
 		left := max(0, e.limits.Load().burst-n)
 		e.admit(out, FromLease, standing{now, left, 0})
-		out.Charge = Charge{entry: e, epoch: storeEpoch, cost: n, end: e.CountsUntil(now)}
+		out.Charge = Charge{of: &e.name, epoch: storeEpoch, cost: n, end: e.CountsUntil(now)}
 		e.count(out, 1)
 
 		return nil, refill

@@ -31,13 +31,13 @@ func (r *Rule) Test() *Rule {
 	return r.test.Load()
 }
 
-// ledgerKey returns the key of e's ledger, which tells test mode apart.
-func (e *Entry) ledgerKey() string {
-	if e.rule.testing {
-		return rule.TestKey(e.key())
+// ledgerKey returns the key of the ledger of one of the rule's keys, which tells test mode apart.
+func (r *Rule) ledgerKey(key string) string {
+	if r.testing {
+		return rule.TestKey(key)
 	}
 
-	return e.key()
+	return key
 }
 
 // each calls do for the rule, and for its test mode if it has any.

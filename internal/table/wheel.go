@@ -118,6 +118,10 @@ func (t *Table) idle() bool {
 func (t *Table) Advance(now int64) {
 	t.advanceSlots(now)
 
+	if t.clock.virtual {
+		t.walkAll(now)
+	}
+
 	due := t.wheel.due(now)
 
 	defer func() { // there are some left after a bug: nobody else would ever look after them
@@ -220,7 +224,7 @@ func sooner(a, b int64) int64 {
 func (e *Entry) leave() {
 	e.gone = true
 
-	if e.rule.keys.remove(e) {
+	if e.rule.keys.remove(&e.name) {
 		e.rule.table.keys.Add(-1)
 	}
 }

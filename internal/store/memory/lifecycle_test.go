@@ -45,7 +45,7 @@ func (s *Store) contents() map[keyID]ledger.State {
 			switch r := &sh.table.slots[j]; {
 			case r.empty():
 			case r.held():
-				state := *sh.held.at(r.index())
+				state := **sh.held.at(r.index())
 				state.Now = 0
 				all[r.id] = state
 			default:

@@ -246,7 +246,7 @@ func (s *Store) restore(id keyID, state *ledger.State) bool {
 	}
 
 	sh.counts.leases += int64(len(state.Leases))
-	sh.add(sh.last, id, state)
+	sh.insert(sh.last, sh.record(id, state))
 
 	return true
 }

@@ -55,7 +55,12 @@ func (sh *shard) makeRoom(now int64, id keyID) {
 	victim, held, least := -1, true, int64(math.MaxInt64)
 
 	for range min(sampleSlots, len(sh.table.slots)) {
-		if r := &sh.table.slots[slot]; !r.empty() {
+		r := &sh.table.slots[slot]
+		if r.lent() {
+			sh.recall(slot)
+		}
+
+		if !r.empty() {
 			if sh.expire(slot, now) {
 				sh.drop(slot)
 
@@ -92,7 +97,7 @@ func (sh *shard) evict(now int64, slot int) {
 	s := &ledger.State{} // not the desk: the ledger that needs the room may lie there
 
 	if r.held() {
-		s = sh.held.at(r.index())
+		s = *sh.held.at(r.index())
 		sh.counts.evictedHeld++
 	} else {
 		sh.read(slot, s)

@@ -18,7 +18,8 @@ type shard struct {
 	ops    uint64
 	hand   int // the slot that is swept next
 	terms  *termsTable
-	held   heldLedgers
+	held   places[*ledger.State]
+	lent   places[lentLedger]
 	counts counts
 
 	desk   ledger.State // where a ledger at rest is worked on
@@ -37,13 +38,28 @@ func (sh *shard) apply(now int64, id keyID, v visit) ledger.Answer {
 	sh.last = max(sh.last, now)
 	now = sh.last
 
-	slot, found := sh.table.find(id)
-	if found && sh.table.slots[slot].held() {
-		s := sh.held.at(sh.table.slots[slot].index())
-		answer := sh.count(s, now, v.op)
-		sh.settle(slot, now)
+	slot, found := sh.find(id)
+	answer := sh.count(sh.state(slot, found, v.op.Terms, v.loss), now, v.op)
+	sh.put(now, slot, found, id)
 
-		return answer
+	return answer
+}
+
+// find returns where the ledger of id is, and takes it back if it is lent.
+func (sh *shard) find(id keyID) (slot int, found bool) {
+	slot, found = sh.table.find(id)
+	if found && sh.table.slots[slot].lent() {
+		sh.recall(slot)
+	}
+
+	return slot, found
+}
+
+// state returns the ledger in slot to be worked on: on the desk, unless it is held. One that is
+// not found begins under terms, after a loss as used up. Then put keeps it.
+func (sh *shard) state(slot int, found bool, terms ledger.Terms, loss int64) *ledger.State {
+	if found && sh.table.slots[slot].held() {
+		return *sh.held.at(sh.table.slots[slot].index())
 	}
 
 	s := &sh.desk
@@ -52,21 +68,30 @@ func (sh *shard) apply(now int64, id keyID, v visit) ledger.Answer {
 	switch {
 	case found:
 		sh.read(slot, s)
-	case v.loss != 0 && !v.op.Terms.Whole:
-		s.Begin(v.op.Terms, v.loss)
+	case loss != 0 && !terms.Whole:
+		s.Begin(terms, loss)
 	}
 
-	answer := sh.count(s, now, v.op)
+	return s
+}
+
+// put keeps what was worked on.
+func (sh *shard) put(now int64, slot int, found bool, id keyID) {
+	if found && sh.table.slots[slot].held() {
+		sh.settle(slot, now)
+
+		return
+	}
+
+	s := &sh.desk
 	sh.leases = s.Leases[:0]
 
 	switch {
 	case found:
 		sh.write(slot, now, s)
 	case !s.Idle(now):
-		sh.add(now, id, s)
+		sh.insert(now, sh.record(id, s))
 	}
-
-	return answer
 }
 
 // count applies op and keeps count of the leases.
@@ -104,13 +129,13 @@ func (sh *shard) write(slot int, now int64, s *ledger.State) {
 	}
 }
 
-// add makes a record of s for a key that has none, and room for it if need be.
-func (sh *shard) add(now int64, id keyID, s *ledger.State) {
+// insert adds the record of a key that has none, and makes room for it if need be.
+func (sh *shard) insert(now int64, r record) {
 	if sh.table.used >= sh.limit {
-		sh.makeRoom(now, id)
+		sh.makeRoom(now, r.id)
 	}
 
-	sh.table.insert(sh.record(id, s))
+	sh.table.insert(r)
 }
 
 // record returns a new record of s, which it copies.
@@ -130,7 +155,7 @@ func (sh *shard) record(id keyID, s *ledger.State) record {
 // it if it says nothing then.
 func (sh *shard) settle(slot int, now int64) {
 	r := &sh.table.slots[slot]
-	s := sh.held.at(r.index())
+	s := *sh.held.at(r.index())
 	packed, ok := s.Pack()
 
 	switch {
@@ -142,12 +167,12 @@ func (sh *shard) settle(slot int, now int64) {
 	}
 }
 
-// drop forgets the ledger in slot.
+// drop forgets the ledger in slot, which is not lent.
 func (sh *shard) drop(slot int) {
 	r := &sh.table.slots[slot]
 
 	if r.held() {
-		sh.counts.leases -= int64(len(sh.held.at(r.index()).Leases))
+		sh.counts.leases -= int64(len((*sh.held.at(r.index())).Leases))
 		sh.held.remove(r.index())
 	} else {
 		sh.terms.release(r.ref())
@@ -159,11 +184,15 @@ func (sh *shard) drop(slot int) {
 // expire brings the ledger in slot to now, and reports whether it says nothing then.
 func (sh *shard) expire(slot int, now int64) (idle bool) {
 	r := &sh.table.slots[slot]
-	if !r.held() {
+
+	switch {
+	case r.lent():
+		return false
+	case !r.held():
 		return sh.clear(r) <= now
 	}
 
-	s := sh.held.at(r.index())
+	s := *sh.held.at(r.index())
 	before := len(s.Leases)
 	s.Expire(now)
 	sh.counts.leases += int64(len(s.Leases) - before)
@@ -171,10 +200,10 @@ func (sh *shard) expire(slot int, now int64) (idle bool) {
 	return s.Idle(now)
 }
 
-// clear returns when nothing of r's ledger will be used any more, µs.
+// clear returns when nothing of r's ledger, which is not lent, will be used any more, µs.
 func (sh *shard) clear(r *record) int64 {
 	if r.held() {
-		return sh.held.at(r.index()).Clear()
+		return (*sh.held.at(r.index())).Clear()
 	}
 
 	s := ledger.State{Terms: *sh.terms.at(r.ref()), Now: sh.last}
@@ -187,5 +216,6 @@ func (sh *shard) close() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 
+	sh.recallAll()
 	sh.closed = true
 }

@@ -108,6 +108,10 @@ func (w *snapshotWriter) header(s *Store, now int64) {
 func (w *snapshotWriter) shard(sh *shard, now int64) {
 	for i := range sh.table.slots {
 		r := &sh.table.slots[i]
+		if r.lent() {
+			sh.recall(i)
+		}
+
 		if r.empty() || sh.expire(i, now) {
 			continue
 		}
@@ -119,10 +123,10 @@ func (w *snapshotWriter) shard(sh *shard, now int64) {
 		switch {
 		case !r.held():
 			w.ledger(entryRest, r.id, r.tat(), *sh.terms.at(r.ref()))
-		case sh.held.at(r.index()).Terms.Algorithm == rate.Concurrency:
-			w.slots(r.id, sh.held.at(r.index()))
+		case (*sh.held.at(r.index())).Terms.Algorithm == rate.Concurrency:
+			w.slots(r.id, *sh.held.at(r.index()))
 		default:
-			w.held(r.id, sh.held.at(r.index()))
+			w.held(r.id, *sh.held.at(r.index()))
 		}
 
 		w.flush()

@@ -1,0 +1,91 @@
+package coordinator
+
+import (
+	"context"
+	"runtime/debug"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/store"
+)
+
+// What follows is for tables in the coordinator's own process: where the store is there as well, they need not lease
+// tokens of a bucket, but can have all of it until somebody else wants to know.
+
+// StoreTime returns the store's time, µs; ok is false if nothing can be lent of it.
+func (c *Coordinator) StoreTime() (now int64, ok bool) {
+	lender, ok := c.store.(store.Lender)
+	if !ok {
+		return 0, false
+	}
+
+	return lender.Now(), true
+}
+
+// Lend lends the bucket of a key whole to a table in this process, until it is
+// returned or recalled. ok is false if tokens of it have to be leased, or nothing is to be had: Acquire tells.
+func (c *Coordinator) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (lent ledger.Lent, ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.counts.panics.Add(1)
+			c.rarely("a panic was recovered", "panic", p, "stack", string(debug.Stack()))
+
+			ok = false
+		}
+	}()
+
+	lender, ok := c.store.(store.Lender)
+	edition := c.book.now()
+
+	if !ok || ask.Version > edition.set.Version {
+		return lent, false
+	}
+
+	asks := [1]ledger.KeyAsk{{Rule: ask.Rule, Key: ask.Key}}
+
+	terms, code := edition.terms(&asks[0], c.clock, c.foreknown(edition, &asks))
+	if code != ledger.KeyOK {
+		return lent, false
+	}
+
+	live := c.presence.see(context.Background(), &ledger.Batch{
+		Holder: ask.Holder, Name: ask.Name, Version: ask.Version, Tallies: ask.Tallies,
+	}, edition.fit(ask.Tallies))
+	loan := store.Loan{Key: store.Key{Rule: ask.Rule, Key: ask.Key}, Terms: terms, MostQ: ask.MostQ}
+
+	if lent, ok = lender.Lend(&loan, to); !ok {
+		return lent, false
+	}
+
+	c.counts.asks.Add(1)
+	c.counts.code[ledger.KeyOK].Add(1)
+
+	lent.Live, lent.Brief = live, c.outside != nil
+
+	return lent, true
+}
+
+// foreknown returns what is known of the override of an ask's key; nil if there are none from outside the document.
+func (c *Coordinator) foreknown(edition *edition, asks *[1]ledger.KeyAsk) *remembered {
+	if c.outside == nil {
+		return nil
+	}
+
+	known := make([]remembered, 1)
+	c.outside.learn(edition.overridable(asks[:], nil), known)
+
+	return &known[0]
+}
+
+// Return takes back what of has of a key's bucket, if it still has it.
+func (c *Coordinator) Return(ask *ledger.LoanAsk, of ledger.Borrower) {
+	if lender, ok := c.store.(store.Lender); ok {
+		lender.Return(store.Key{Rule: ask.Rule, Key: ask.Key}, of)
+	}
+}
+
+// Used notes that tokens were spent of a bucket that was lent.
+func (c *Coordinator) Used(ask *ledger.LoanAsk, tokens int64) {
+	if t := c.book.now().rules[ask.Rule]; c.meter != nil && t != nil && tokens > 0 {
+		c.meter.used(c.clock().UnixMicro(), t.rule.Window, ask, tokens)
+	}
+}

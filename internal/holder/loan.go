@@ -1,0 +1,255 @@
+package holder
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// Loan is a bucket that its ledger lent whole to a table of its own process.
+// While it is lent, it is nowhere else: what the ledger would do, the loan does,
+// with one exchange of its cell.
+//
+//	Hold ──► busy ── Begin ──► open ◄──► busy: Turn, Credit, Count ── End ──► closed, for good
+//	                            │
+//	                            └ Spend: in a tick for which it was turned
+//
+// The cell is when the bucket is full again: an instant of the table's clock in
+// units of 1/Q µs, Q being that of the bucket, which all calls for a loan must be given.
+//
+// Requests go by a coarse clock, so a tick counts as its begin while it lasts,
+// and when it is over all that was spent in it is dated at its end, as late as
+// it can have been: never is more to be had than of a bucket that knows the
+// time, and what a real clock dates is dated exactly.
+type Loan struct {
+	cell   atomic.Int64
+	start  int64         // the cell when the tick of tick began; of a closed loan the cell at its end
+	base   int64         // the cell as it would be if nothing had been spent since Count
+	tick   atomic.Uint32 // for which Turn last ran, the lower half
+	denied atomic.Uint32
+}
+
+// What a cell says besides an instant: each later than any.
+const (
+	loanBusy   = math.MaxInt64 - 1
+	loanClosed = math.MaxInt64
+)
+
+// When is the time of a request that turns a loan: At is read from the real
+// clock, or is the tick itself, while it lasts. Turn moves one that was read to what was dated meanwhile.
+type When struct {
+	Tick, At int64
+	Ticks    Ticks
+}
+
+// staleTicks is by how much a tick can be older than one that another request just read, µs.
+const staleTicks = 10_000_000
+
+// MostQ returns the largest Q of a bucket whose instants a cell can tell at now and for as long again, at least 1.
+func MostQ(now int64) int64 { return max(1, (1<<61)/max(1, now)) }
+
+// Hold makes a new loan busy until Begin.
+func (l *Loan) Hold() { l.cell.Store(loanBusy) }
+
+// Begin opens a loan that Hold made busy: its bucket is full at tat, an instant of the table's clock.
+func (l *Loan) Begin(tat rate.Time, b *rate.Bucket) {
+	at := tat.Micros*b.Q + tat.Frac
+	l.start, l.base = at, at
+	l.cell.Store(at)
+}
+
+// Spend takes n tokens if the loan was turned for tick: one look and one
+// exchange. tat is the cell after it, or as it was found by a verdict of Dry. By
+// Turned Turn may say more.
+func (l *Loan) Spend(tick, n int64, b *rate.Bucket) (tat int64, v Verdict) {
+	if l.tick.Load() != uint32(tick) {
+		return 0, Turned
+	}
+
+	if n > b.Burst {
+		return 0, Turned
+	}
+
+	top := tick*b.Q + (b.Burst-n)*b.P
+
+	for {
+		at := l.cell.Load()
+		if at > top {
+			return at, dry(at)
+		}
+
+		if l.cell.CompareAndSwap(at, at+n*b.P) {
+			return at + n*b.P, Spent
+		}
+	}
+}
+
+// dry tells a bucket that has too little from one that cannot say.
+func dry(at int64) Verdict {
+	switch at {
+	case loanBusy:
+		return Turned
+	case loanClosed:
+		return Closed
+	default:
+		return Dry
+	}
+}
+
+// grab makes an open loan busy, and returns its cell. By Turned others have it just now.
+func (l *Loan) grab() (at int64, v Verdict) {
+	at = l.cell.Load()
+	if at >= loanBusy {
+		return at, dry(at)
+	}
+
+	if !l.cell.CompareAndSwap(at, loanBusy) {
+		return at, Turned
+	}
+
+	return at, Spent
+}
+
+// Turn dates what was spent until now, and takes n tokens, of which 0 are always to be had. It is
+// for the first request of a tick and for all that have read the real clock. By
+// Turned it did nothing: others have the loan, or the tick is older than theirs.
+func (l *Loan) Turn(when *When, n int64, b *rate.Bucket) (tat int64, v Verdict) {
+	at, v := l.grab()
+	if v != Spent {
+		return at, v
+	}
+
+	ago := int64(uint32(when.Tick) - l.tick.Load())
+	if ago > math.MaxUint32-staleTicks {
+		if when.At == when.Tick {
+			l.cell.Store(at)
+
+			return at, Turned // it would be dated back
+		}
+
+		ago = 0
+	}
+
+	start := at
+
+	if spent := at - l.start; spent > 0 {
+		over := when.Ticks.After(when.Tick - ago)
+		start = max(start, over*b.Q+spent)
+
+		if when.At > when.Tick {
+			when.At = max(when.At, over) // this request comes after those
+		}
+	}
+
+	now := when.At * b.Q
+	start = max(start, now)
+	l.base += start - at
+	l.start, tat, v = start, start, Dry
+	l.tick.Store(uint32(when.Tick))
+
+	if n <= b.Burst && start <= now+(b.Burst-n)*b.P || n == 0 {
+		tat, v = start+n*b.P, Spent
+	}
+
+	if when.At > when.Tick {
+		l.start = tat // it is dated already
+	}
+
+	l.cell.Store(tat)
+
+	return tat, v
+}
+
+// Credit gives back n tokens at now (µs), of which the bucket never has more than it holds.
+// counted says that the request counts all the same: see Count.
+func (l *Loan) Credit(now, n int64, b *rate.Bucket, counted bool) Verdict {
+	at, v := l.grab()
+	if v != Spent {
+		return v
+	}
+
+	n = min(n, b.Burst)
+	less := max(at-n*b.P, min(at, now*b.Q))
+	l.start = less - max(0, at-n*b.P-l.start) // what was spent in this tick, and not given back
+	l.base += less - at
+
+	if !counted {
+		l.base += n * b.P
+	}
+
+	l.cell.Store(less)
+
+	return Spent
+}
+
+// Uncount has n tokens that were spent not count: see Count.
+func (l *Loan) Uncount(n int64, b *rate.Bucket) Verdict {
+	at, v := l.grab()
+	if v != Spent {
+		return v
+	}
+
+	l.base += n * b.P
+	l.cell.Store(at)
+
+	return Spent
+}
+
+// Count returns the tokens spent since it was last called. Of a closed loan, one at a time may call it.
+func (l *Loan) Count(b *rate.Bucket) (spent int64, v Verdict) {
+	at, v := l.grab()
+
+	switch v {
+	case Turned, SpentLow, Dry:
+		return 0, v
+	case Closed:
+		spent = (l.start - l.base) / b.P
+		l.base += spent * b.P
+	case Spent:
+		spent = (at - l.base) / b.P
+		l.base += spent * b.P
+		l.cell.Store(at)
+	}
+
+	return spent, v
+}
+
+// End closes the loan for good, unless it is, and returns its cell: the bucket is the ledger's again.
+func (l *Loan) End() (at int64, v Verdict) {
+	at, v = l.grab()
+
+	switch v {
+	case Turned, SpentLow, Dry:
+		return 0, v
+	case Closed:
+		at = l.start
+	case Spent:
+		l.start = at
+		l.cell.Store(loanClosed)
+	}
+
+	return at, Closed
+}
+
+// Full returns the instant of a cell, on the table's clock.
+func Full(at int64, b *rate.Bucket) rate.Time { return b.Add(rate.Time{Frac: at}, 0) }
+
+// At returns the cell.
+func (l *Loan) At() (tat int64, v Verdict) {
+	at := l.cell.Load()
+	if at >= loanBusy {
+		return 0, dry(at)
+	}
+
+	return at, Spent
+}
+
+// Idle reports whether no tick of the last span µs before now turned the loan, of ticks that are at most an hour old.
+func (l *Loan) Idle(now, span int64) bool { return int64(uint32(now)-l.tick.Load()) >= span }
+
+// Refuse counts a request that was refused.
+func (l *Loan) Refuse() { l.denied.Add(1) }
+
+// Refused returns how many were since it was last called.
+func (l *Loan) Refused() int64 { return int64(l.denied.Swap(0)) }

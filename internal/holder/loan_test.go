@@ -1,0 +1,253 @@
+package holder_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/leaseway/leaseway/internal/holder"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// anyBucket draws a bucket: of tokens that take long or short, whole microseconds or not, few or many.
+func anyBucket(t *rapid.T) rate.Bucket {
+	limit := rapid.SampledFrom([]int64{1, 3, 7, 10, 1_000, 999_983, 50_000_000}).Draw(t, "limit")
+	window := rapid.SampledFrom([]int64{1_000, 1_000_000, 60_000_000}).Draw(t, "window")
+
+	b, err := rate.NewBucket(limit, window, rapid.Int64Range(1, 12).Draw(t, "burst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return b
+}
+
+// span draws a time that is about what some tokens of b take, µs.
+func span(t *rapid.T, b rate.Bucket) int64 {
+	return rapid.Int64Range(0, 2*(b.P*b.Burst/b.Q+1)).Draw(t, "span") / rapid.Int64Range(1, 20).Draw(t, "part")
+}
+
+// lent returns a loan of b that is full at now.
+func lent(now int64, b rate.Bucket) *holder.Loan {
+	l := &holder.Loan{}
+	l.Hold()
+	l.Begin(rate.At(now), &b)
+
+	return l
+}
+
+// A loan is the bucket: with a clock that is read each time every answer is the bucket's own.
+func TestALoanIsTheBucket(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		b := anyBucket(t)
+		now, spent := int64(1_000_000), int64(0)
+		tat := rate.At(now)
+		l := lent(now, b)
+
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0:
+				now += span(t, b)
+			case 1: // it ends, and is lent anew
+				counted, _ := l.Count(&b)
+				spent -= counted
+
+				at, v := l.End()
+				end := holder.Full(at, &b)
+
+				if want := tat; v != holder.Closed || rate.At(now).Less(want) && end != want {
+					t.Fatalf("it ends full at %v (%v), want %v", end, v, want)
+				}
+
+				if again, _ := l.End(); again != at {
+					t.Fatalf("it ends twice, at %d and %d", at, again)
+				}
+
+				l = &holder.Loan{}
+				l.Hold()
+				l.Begin(end.Max(rate.At(now)), &b)
+			case 2:
+				n := rapid.Int64Range(1, b.Burst).Draw(t, "back")
+				l.Credit(now, n, &b, true)
+				tat = b.Add(tat, -n).Max(rate.At(min(now, tat.Micros))) // full at most
+			default:
+				n := rapid.Int64Range(1, b.Burst+1).Draw(t, "n")
+
+				want, ok := b.Take(now, tat, n)
+				tat = want
+
+				cell, v := l.Spend(now, n, &b)
+				if v == holder.Turned {
+					cell, v = l.Turn(&holder.When{Tick: now, At: now, Ticks: holder.Exact{}}, n, &b)
+				}
+
+				if v.Passed() != ok {
+					t.Fatalf("at %d, %d tokens of %+v: %v, want %v", now, n, b, v, ok)
+				}
+
+				if ok {
+					spent += n
+				}
+
+				if level := max(0, cell-now*b.Q); (b.Burst*b.P-level)/b.P != max(0, b.Avail(now, tat)) {
+					t.Fatalf("at %d: %d left, want %d", now, (b.Burst*b.P-level)/b.P, b.Avail(now, tat))
+				}
+			}
+		}
+
+		if got, _ := l.Count(&b); got != spent {
+			t.Fatalf("counted %d tokens, want %d", got, spent)
+		}
+	})
+}
+
+// coarseClock ticks now and then; it knows when its ticks were over.
+type coarseClock struct {
+	now, tick int64
+	ends      map[int64]int64
+}
+
+// After is when tick was over; one that is not is over now.
+func (c *coarseClock) After(tick int64) int64 {
+	if end, over := c.ends[tick]; over {
+		return end
+	}
+
+	return c.now
+}
+
+// By a coarse clock a loan never admits more than a bucket that knows the time
+// of every request: checked by one that admits everything and tells how deep it was.
+func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		b := anyBucket(t)
+		c := &coarseClock{now: 1_000_000, tick: 1_000_000, ends: map[int64]int64{}}
+		l := lent(c.now, b)
+		deep := rate.At(c.now) // when the bucket of all that was admitted is full again
+
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			case 0:
+				c.now += span(t, b)
+			case 1: // the clock ticks, late or not
+				if c.now > c.tick {
+					c.ends[c.tick], c.tick = c.now, c.now
+				}
+			case 2:
+				n := rapid.Int64Range(1, b.Burst).Draw(t, "back")
+				l.Credit(c.now, n, &b, true)
+				deep = b.Add(deep, -n)
+			default:
+				n := rapid.Int64Range(1, b.Burst).Draw(t, "n")
+				when := holder.When{Tick: c.tick, At: c.tick, Ticks: c}
+
+				_, v := l.Spend(c.tick, n, &b)
+				if v == holder.Turned {
+					_, v = l.Turn(&when, n, &b)
+				}
+
+				if v == holder.Dry { // then by the real clock
+					when = holder.When{Tick: c.tick, At: c.now, Ticks: c}
+					_, v = l.Turn(&when, n, &b)
+				}
+
+				if !v.Passed() {
+					continue
+				}
+
+				deep = b.Add(deep.Max(rate.At(c.now)), n)
+				if full := b.Add(rate.At(c.now), b.Burst); full.Less(deep) {
+					t.Fatalf("at %d more than the bucket was admitted: full at %v, at most at %v", c.now, deep, full)
+				}
+			}
+		}
+	})
+}
+
+// A full bucket gives all that it holds at once, however late its clock is.
+func TestALoanGivesAllThatItHoldsAtOnce(t *testing.T) {
+	t.Parallel()
+
+	b, _ := rate.NewBucket(100, 60_000_000, 100)
+	c := &coarseClock{now: 1_000_900, tick: 1_000_000, ends: map[int64]int64{}}
+	l := lent(c.now, b)
+
+	for i := range 100 {
+		_, v := l.Spend(c.tick, 1, &b)
+		if v != holder.Spent {
+			_, v = l.Turn(&holder.When{Tick: c.tick, At: c.now, Ticks: c}, 1, &b)
+		}
+
+		if v != holder.Spent {
+			t.Fatalf("request %d: %v", i, v)
+		}
+	}
+
+	if _, v := l.Turn(&holder.When{Tick: c.tick, At: c.now, Ticks: c}, 1, &b); v != holder.Dry {
+		t.Errorf("one more than it holds: %v", v)
+	}
+}
+
+// A request that read an older tick than another turned the loan for must not date what it spends back.
+func TestAStaleTickTurnsNoLoan(t *testing.T) {
+	t.Parallel()
+
+	b, _ := rate.NewBucket(10, 1_000_000, 10)
+	l := lent(5_000_000, b)
+	turn := func(tick, at int64) holder.Verdict {
+		_, v := l.Turn(&holder.When{Tick: tick, At: at, Ticks: holder.Exact{}}, 1, &b)
+
+		return v
+	}
+
+	if v := turn(5_001_000, 5_001_000); v != holder.Spent {
+		t.Fatal(v)
+	}
+
+	if v := turn(5_000_000, 5_000_000); v != holder.Turned {
+		t.Errorf("by a tick that is over: %v", v)
+	}
+
+	if v := turn(5_001_000, 5_001_400); v != holder.Spent {
+		t.Errorf("by the real clock: %v", v)
+	}
+}
+
+// A loan that is over says so to everyone, and counts what was spent of it.
+func TestALoanThatIsOverSaysSo(t *testing.T) {
+	t.Parallel()
+
+	b, _ := rate.NewBucket(10, 1_000_000, 10)
+	when := holder.When{Tick: 7_000, At: 7_000, Ticks: holder.Exact{}}
+	l := lent(6_000, b)
+
+	if _, v := l.Turn(&when, 3, &b); v != holder.Spent {
+		t.Fatal(v)
+	}
+
+	l.Uncount(1, &b)
+	l.Credit(7_000, 1, &b, false)
+	l.End()
+
+	_, spend := l.Spend(7_000, 1, &b)
+	_, turn := l.Turn(&when, 1, &b)
+	_, at := l.At()
+
+	for what, v := range map[string]holder.Verdict{"Spend": spend, "Turn": turn, "Credit": l.Credit(7_000, 1, &b, true), "At": at} {
+		if v != holder.Closed {
+			t.Errorf("%s: %v", what, v)
+		}
+	}
+
+	if n, _ := l.Count(&b); n != 1 { // 3, of which one does not count and one was given back
+		t.Errorf("counted %d, want 1", n)
+	}
+
+	if n, _ := l.Count(&b); n != 0 {
+		t.Errorf("counted %d once more", n)
+	}
+}

@@ -1,0 +1,227 @@
+package table
+
+import (
+	"math"
+	"runtime"
+
+	"github.com/leaseway/leaseway/internal/holder"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// Lender is a Source in this very process that can lend whole buckets, instead of leasing tokens of them.
+type Lender interface {
+	// StoreTime returns the time of the store, which goes as this process's clock
+	// does, µs; ok is false if nothing can be lent of it.
+	StoreTime() (now int64, ok bool)
+
+	// Lend lends the bucket of a key. ok is false if it has to be leased, or if Acquire can tell why nothing is to be had.
+	Lend(ask *ledger.LoanAsk, to ledger.Borrower) (lent ledger.Lent, ok bool)
+
+	// Return takes back what of has of a key, if it still has it.
+	Return(ask *ledger.LoanAsk, of ledger.Borrower)
+
+	// Used notes that tokens were spent of what was lent.
+	Used(ask *ledger.LoanAsk, tokens int64)
+}
+
+// loan is one key of one rule whose bucket is here, whole: the same that an
+// Entry is for a key that is leased, in one line of a cache. It is lent once, and
+// ends once: another loan takes its place, or an Entry if the ledger has somebody else to think of.
+//
+//	find ── open ──► Spend, or Turn in a new tick ──► answer      (no lock, no I/O)
+//	  │ none, ended, or under other limits
+//	  ▼
+//	borrow ──► Lender ──► open, until it is recalled, or returned: idle, retired, closed
+type loan struct {
+	name
+
+	limits *limits // under which it was lent
+
+	holder.Loan //nolint:embeddedstructfieldcheck // what is compared and read first stands before it
+}
+
+// lends makes the table borrow from its source, if that lends. The two clocks
+// go alike, so their difference is one for good, but for the microsecond that each may
+// round down: the least that is seen when the store's is read just after ours.
+func (t *Table) lends() {
+	lender, ok := t.source.(Lender)
+	if !ok || !t.cfg.Inline {
+		return
+	}
+
+	t.ahead = math.MaxInt64
+
+	for range clockLooks {
+		before := t.clock.Now()
+
+		now, ok := lender.StoreTime()
+		if !ok {
+			return
+		}
+
+		t.ahead = min(t.ahead, now-before)
+	}
+
+	t.lender = lender
+}
+
+// clockLooks is how often two clocks are compared: one of the looks is not interrupted.
+const clockLooks = 32
+
+// lendable reports whether buckets of the rule can be lent, as far as the rule can say.
+func (r *Rule) lendable() bool {
+	own := r.own.Load()
+
+	return r.table.lender != nil && own != nil && own.drains && own.leases
+}
+
+// borrow returns the loan of key, open and under the limits in force as far as
+// can be said, and whether this call made it. It returns nil for a key that has to be leased.
+func (r *Rule) borrow(key string) (l *loan, fresh bool) {
+	if !r.lendable() {
+		return nil, false
+	}
+
+	key = rule.Compact(key)
+	hash := r.lent.hash(key)
+	mu := &r.lending[hash>>partShift]
+
+	mu.Lock()
+	defer mu.Unlock()
+
+	if l = r.lent.at(hash, key).loan(); l != nil {
+		if _, v := l.At(); v != holder.Closed && !l.outdated() {
+			return l, false
+		}
+
+		l.giveBack()
+	}
+
+	t := r.table
+	if r.keys.at(hash, key) != nil || r.retired.Load() || t.closed.Load() || t.keys.Load() >= t.cfg.MaxKeys {
+		return nil, false
+	}
+
+	l = &loan{}
+	l.setKey(key)
+
+	if !l.open(r) {
+		return nil, false
+	}
+
+	r.lent.add(&l.name)
+	t.keys.Add(1)
+
+	if t.loans.Add(1) == 1 {
+		signal(t.lent)
+	}
+
+	return l, true
+}
+
+// open has the bucket lent, and reports whether it was.
+func (l *loan) open(r *Rule) bool {
+	t := r.table
+	l.limits = r.limitsOf(l.key())
+
+	now, ask := t.clock.Now(), l.ask()
+	ask.MostQ, ask.Tallies = holder.MostQ(now), t.tallies(nil)
+
+	l.Hold() // whoever recalls it before Begin waits
+
+	lent, ok := t.lender.Lend(&ask, l)
+	if !ok {
+		return false
+	}
+
+	if l.limits.bucket != lent.Terms.Bucket {
+		l.limits = l.limits.under(&lent.Terms)
+	}
+
+	tat := lent.TAT.Shift(-t.ahead)
+	if lent.Full {
+		tat = tat.Min(rate.At(now)) // to the microsecond, whatever the clocks say
+	}
+
+	l.Begin(tat, &l.limits.bucket)
+
+	t.counts.lent.Add(1)
+	t.counts.asks.Add(1)
+	r.counts.asks.Add(1)
+
+	if lent.Brief && !t.brief.Load() {
+		t.brief.Store(true)
+	}
+
+	t.setLive(max(1, lent.Live))
+
+	return true
+}
+
+// ask names the loan.
+func (l *loan) ask() ledger.LoanAsk {
+	r := l.limits.rule
+	t := r.table
+
+	return ledger.LoanAsk{Holder: t.holder, Name: t.cfg.Name, Version: t.Set().Version, Rule: r.id, Key: r.ledgerKey(l.key())}
+}
+
+// Recall ends the loan for the ledger, which has its lock: see ledger.Borrower.
+func (l *loan) Recall() rate.Time {
+	for {
+		if at, v := l.End(); v == holder.Closed { // and so its limits are known
+			return holder.Full(at, &l.limits.bucket).Shift(l.limits.rule.table.ahead)
+		}
+
+		runtime.Gosched() // somebody is in the middle of a decision
+	}
+}
+
+// outdated reports whether the loan's limits are of another version than its key has now.
+func (l *loan) outdated() bool {
+	r := l.limits.rule
+
+	return l.limits.version != r.version.Load() && l.limits.version != r.versionOf(l.key()).Version
+}
+
+// giveBack ends the loan, gives its bucket back and forgets it; under the lock of its part.
+func (l *loan) giveBack() {
+	r := l.limits.rule
+	t := r.table
+
+	l.Recall()
+	l.fold()
+
+	ask := l.ask()
+	t.lender.Return(&ask, l)
+
+	if r.lent.remove(&l.name) {
+		t.keys.Add(-1)
+		t.loans.Add(-1)
+	}
+}
+
+// fold moves what the loan counted into its rule's counts, and reports whether there was anything; under the lock of its part.
+func (l *loan) fold() bool {
+	r := l.limits.rule
+	spent, v := l.Count(&l.limits.bucket)
+
+	for ; v == holder.Turned; spent, v = l.Count(&l.limits.bucket) {
+		runtime.Gosched()
+	}
+
+	refused := l.Refused()
+	c := r.counts.of(l.limits.mode)
+	c.allowed[FromLease].Add(spent)
+	c.denied[FromLease].Add(refused)
+	l.limits.tally.fold(spent, refused)
+
+	if spent > 0 {
+		ask := l.ask()
+		r.table.lender.Used(&ask, spent)
+	}
+
+	return spent+refused != 0
+}

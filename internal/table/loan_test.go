@@ -1,0 +1,358 @@
+package table_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/store/memory"
+	"github.com/leaseway/leaseway/internal/table"
+	"github.com/leaseway/leaseway/rule"
+)
+
+// bank is tables in one process with a coordinator and its store, which lends them whole buckets.
+type bank struct {
+	tb    testing.TB
+	store *memory.Store
+	book  *coordinator.Book
+	coord *coordinator.Coordinator
+	seq   atomic.Uint64
+	rules sync.Mutex // one change of them at a time
+}
+
+// newBank returns a bank whose store goes by clock; nil is the real one.
+func newBank(tb testing.TB, clock func() int64, cfg memory.Config) *bank {
+	tb.Helper()
+
+	cfg.Clock = clock
+	b := &bank{tb: tb, book: coordinator.NewBook(nil)}
+
+	var err error
+	if b.store, err = memory.New(cfg); err != nil {
+		tb.Fatal(err)
+	}
+
+	tb.Cleanup(func() { _ = b.store.Close(context.Background()) })
+
+	if b.coord, err = coordinator.New(coordinator.Config{Store: b.store, Book: b.book}); err != nil {
+		tb.Fatal(err)
+	}
+
+	return b
+}
+
+// apply puts a document in force, at the coordinator and in tables.
+func (b *bank) apply(doc string, tables ...*table.Table) {
+	b.tb.Helper()
+
+	set, err := rule.Parse("rules.yaml", []byte(doc))
+	if err != nil {
+		b.tb.Error(err)
+
+		return
+	}
+
+	b.rules.Lock()
+	defer b.rules.Unlock()
+
+	if _, err := b.book.Apply(set); err != nil {
+		b.tb.Error(err)
+	}
+
+	for _, t := range tables {
+		if err := t.SetRules(b.book.Current()); err != nil {
+			b.tb.Error(err)
+		}
+	}
+}
+
+// remote takes a token as a holder elsewhere does, and reports whether it was given.
+func (b *bank) remote(key string) bool {
+	answers, err := b.coord.Acquire(context.Background(), &ledger.Batch{
+		Holder: 99, Seq: b.seq.Add(1), Version: b.book.Current().Version,
+		Asks: []ledger.KeyAsk{{Rule: "r", Key: key, Ask: ledger.Ask{Takes: []int64{1}}}},
+	})
+	if err != nil {
+		b.tb.Error(err)
+
+		return false
+	}
+
+	return answers.Keys[0].Answer.Taken == 1
+}
+
+// Whoever wants a bucket has it, one at a time: tokens of it are neither lost nor given twice, while tables of one process and
+// a holder elsewhere take, give back, look, change the rule, forget keys and count, all at once.
+func TestABucketIsInOnePlaceAtATime(t *testing.T) {
+	t.Parallel()
+
+	const (
+		burst = 2_000
+		keys  = 4
+		slow  = "rules: [{id: r, keyBy: user, limit: 2000, window: 8784h}, {id: other, keyBy: user, limit: 2000, window: 8784h}]"
+		again = "rules: [{id: r, keyBy: user, limit: 2000, window: 8783h}, {id: other, keyBy: user, limit: 2000, window: 8784h}]"
+	)
+
+	b := newBank(t, nil, memory.Config{MaxKeys: 64})
+	tables := []*table.Table{table.New(b.coord, table.Config{Inline: true}), table.New(b.coord, table.Config{Inline: true})}
+	b.apply(slow, tables...)
+
+	var (
+		wg  sync.WaitGroup
+		net [keys]atomic.Int64
+	)
+
+	name := func(k int) string { return string(rune('a' + k)) }
+
+	for w := range 8 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 1))
+			tb := tables[w%2]
+			r, other := tb.Rule("r"), tb.Rule("other")
+
+			for range 3_000 {
+				k := random.IntN(keys)
+
+				var out table.Outcome
+
+				switch n := 1 + random.Int64N(3); random.IntN(40) {
+				case 0:
+					if b.remote(name(k)) {
+						net[k].Add(1)
+					}
+				case 1:
+					tb.Stats()
+				case 2:
+					r.Peek(t.Context(), name(k), &out)
+				case 3:
+					b.apply([]string{slow, again}[random.IntN(2)], tables...)
+				case 4: // keys that are in the way of the others, and can be forgotten
+					other.Take(t.Context(), "x"+name(random.IntN(60)), 1, &out)
+					tb.Refund(out.Charge)
+				case 5, 6, 7:
+					r.Take(t.Context(), name(k), n, &out)
+
+					if out.Kind == table.Allowed {
+						tb.Refund(out.Charge)
+					}
+				case 8, 9, 10:
+					hits := []table.Hit{{Rule: r, Key: name(k), Cost: n}, {Rule: other, Key: "all", Cost: n}}
+					if tb.TakeAll(t.Context(), hits) < 0 {
+						net[k].Add(n)
+					}
+				case 11:
+					r.ReturnLoans()
+				default:
+					r.Take(t.Context(), name(k), n, &out)
+
+					if out.Kind == table.Allowed {
+						net[k].Add(n)
+					}
+				}
+			}
+		})
+	}
+
+	wg.Wait()
+
+	for _, tb := range tables {
+		if err := tb.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+
+	for k := range keys {
+		left := int64(0)
+		for b.remote(name(k)) {
+			left++
+		}
+
+		if got := net[k].Load() + left; got != burst {
+			t.Errorf("key %s: %d taken and %d left, %d in all, want %d", name(k), net[k].Load(), left, got, burst)
+		}
+	}
+}
+
+// A rule's bucket in the process gives the answers of one counter: what is left, when it is full again, when to come back.
+func TestALentKeyIsAnsweredAsByOneCounter(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(rt *rapid.T) {
+		now := rigStart
+		b := newBank(t, func() int64 { return now }, memory.Config{})
+		clock := table.NewVirtualClock(now)
+		tb := table.New(b.coord, table.Config{Inline: true, Clock: clock})
+
+		bucket, _ := rate.NewBucket(7, 1_000_000, 5)
+		b.apply("rules: [{id: r, keyBy: user, limit: 7, window: 1s, burst: 5}]", tb)
+
+		tat := rate.At(now)
+		r := tb.Rule("r")
+
+		var charges []table.Charge
+
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			var out table.Outcome
+
+			switch rapid.IntRange(0, 5).Draw(rt, "what") {
+			case 0:
+				now += rapid.SampledFrom([]int64{1, 142_857, 142_858, 700_000, 5_000_000}).Draw(rt, "wait")
+				clock.Set(now)
+				tb.Advance(now)
+			case 1: // somebody else looks, and the bucket comes back
+				if b.remote("k") {
+					tat, _ = bucket.Take(now, tat, 1)
+				} else if bucket.Avail(now, tat) > 0 {
+					rt.Fatalf("a holder elsewhere got nothing of %d", bucket.Avail(now, tat))
+				}
+			case 2:
+				r.Peek(context.Background(), "k", &out)
+
+				if want := bucket.Avail(now, tat); out.Remaining != want || (out.Kind == table.Allowed) != (want > 0) {
+					rt.Fatalf("a look: %+v, want %d left", out, want)
+				}
+			case 3:
+				if len(charges) > 0 {
+					tb.Refund(charges[0])
+
+					tat = bucket.Add(tat, -1).Max(rate.At(min(now, tat.Micros)))
+					charges = charges[1:]
+				}
+			default:
+				n := rapid.SampledFrom([]int64{1, 1, 1, 2, 6}).Draw(rt, "cost")
+				r.Take(context.Background(), "k", n, &out)
+
+				next, ok := bucket.Take(now, tat, n)
+				tat = next
+
+				if ok && n == 1 {
+					charges = append(charges, out.Charge)
+				}
+
+				wait := int64(0)
+				if !ok && n <= bucket.Burst {
+					wait = bucket.Wait(now, tat, n)
+				}
+
+				if (out.Kind == table.Allowed) != ok || out.RetryAfter != wait ||
+					out.Remaining != bucket.Avail(now, tat) || out.Reset != bucket.Full(now, tat) {
+					rt.Fatalf("at %d, %d tokens: %+v, want %v, %d left, full in %d, again in %d",
+						now, n, out, ok, bucket.Avail(now, tat), bucket.Full(now, tat), wait)
+				}
+			}
+		}
+	})
+}
+
+// Keys whose buckets are here leave when they are idle, and take their counts along.
+func TestALoanEnds(t *testing.T) {
+	t.Parallel()
+
+	now := rigStart
+	b := newBank(t, func() int64 { return now }, memory.Config{})
+	clock := table.NewVirtualClock(now)
+	tb := table.New(b.coord, table.Config{Inline: true, Clock: clock})
+	b.apply("rules: [{id: r, keyBy: user, limit: 2, window: 1h}]", tb)
+
+	var out table.Outcome
+
+	for range 3 {
+		tb.Rule("r").Take(t.Context(), "k", 1, &out)
+	}
+
+	if s := tb.Stats(); s.Keys != 1 || s.Leases != 1 || s.Calls != 1 || s.Rules[0].Allowed[table.FromStore] != 1 ||
+		s.Rules[0].Allowed[table.FromLease] != 1 || s.Rules[0].Denied[table.FromLease] != 1 {
+		t.Errorf("in use: %+v", s)
+	}
+
+	for range 4 {
+		at, ok := tb.Next()
+		if !ok {
+			break
+		}
+
+		now = max(now, at)
+		clock.Set(now)
+		tb.Advance(now)
+	}
+
+	if s := tb.Stats(); s.Keys != 0 || s.Leases != 0 || s.Rules[0].Allowed[table.FromLease] != 1 {
+		t.Errorf("idle: %+v", s)
+	}
+
+	if passed := now - rigStart; passed > 4*sec {
+		t.Errorf("it took %d µs to leave", passed)
+	}
+
+	tb.Rule("r").Take(t.Context(), "k", 1, &out)
+
+	if out.Kind != table.OverLimit {
+		t.Errorf("when it comes back: %+v", out)
+	}
+
+	b.apply("rules: []", tb) // the rule is retired
+
+	if s := tb.Stats(); s.Keys != 0 {
+		t.Errorf("retired: %+v", s)
+	}
+}
+
+// A rule that changes keeps its level in tokens, for keys that are lent as for all others.
+func TestALentKeyFollowsItsRule(t *testing.T) {
+	t.Parallel()
+
+	now := rigStart
+	b := newBank(t, func() int64 { return now }, memory.Config{})
+	tb := table.New(b.coord, table.Config{Inline: true, Clock: table.NewVirtualClock(now)})
+	b.apply("rules: [{id: r, keyBy: user, limit: 10, window: 1h}]", tb)
+
+	var out table.Outcome
+
+	take := func(want int64) {
+		t.Helper()
+
+		tb.Rule("r").Take(t.Context(), "k", 1, &out)
+
+		if out.Kind != table.Allowed || out.Remaining != want {
+			t.Errorf("%+v, want %d left", out, want)
+		}
+	}
+
+	take(9)
+	take(8)
+	b.apply("rules: [{id: r, keyBy: user, limit: 20, window: 1h}]", tb)
+	take(17)
+	b.apply("rules: [{id: r, keyBy: user, limit: 20, window: 1h, overrides: [{key: k, limit: 30, window: 1h}]}]", tb)
+	take(26)
+	b.apply("rules: [{id: r, keyBy: user, algorithm: fixed_window, limit: 20, window: 1h}]", tb)
+	take(15)
+}
+
+// The real clock runs while a key is lent: what is told of it is right, and a burst gets all that the bucket holds.
+func TestALentKeyGivesItsBurst(t *testing.T) {
+	t.Parallel()
+
+	b := newBank(t, nil, memory.Config{})
+	tb := table.New(b.coord, table.Config{Inline: true})
+	b.apply("rules: [{id: r, keyBy: user, limit: 100, window: 10h}]", tb)
+
+	began := time.Now()
+
+	for i := range int64(101) {
+		var out table.Outcome
+
+		tb.Rule("r").Take(t.Context(), "k", 1, &out)
+
+		if want := max(0, 99-i); (out.Kind == table.Allowed) != (i < 100) || out.Remaining != want {
+			t.Fatalf("request %d, %v after the first: %+v, want %d left", i, time.Since(began), out, want)
+		}
+	}
+}

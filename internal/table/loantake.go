@@ -1,0 +1,268 @@
+package table
+
+import (
+	"runtime"
+
+	"github.com/leaseway/leaseway/internal/holder"
+)
+
+// quickLoan decides a request for n tokens by a loan of the rule, if that takes no look at the real clock.
+// It reports whether it did.
+func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
+	v, c := l.limits, r.table.clock
+	tick := c.tick.Load()
+
+	if v.version != r.version.Load() && l.outdated() {
+		return false
+	}
+
+	tat, verdict := l.Spend(tick, n, &v.bucket)
+	if verdict == holder.Turned && c.trusted(tick) {
+		tat, verdict = l.Turn(&holder.When{Tick: tick, At: tick, Ticks: c}, n, &v.bucket)
+	}
+
+	switch {
+	case verdict == holder.Spent:
+		if c.tick.Load() != tick {
+			l.redate() // the request was held up, and is dated too early
+		}
+
+		l.pass(n, v.level(tick, tat), c.coarse(), out)
+
+		return true
+	case verdict == holder.Dry && n == 1 && tick > 0:
+		return l.quickRefusal(tick, tat, c.coarse(), out)
+	default:
+		return false
+	}
+}
+
+// decide is quick with a look at the real clock. It reports false if the loan is over.
+func (l *loan) decide(n int64, out *Outcome) bool {
+	v := l.limits
+	c := v.rule.table.clock
+
+	for {
+		now := c.Now()
+		when := holder.When{Tick: c.Turn(now), At: now, Ticks: c}
+
+		switch tat, verdict := l.Turn(&when, n, &v.bucket); verdict {
+		case holder.Spent:
+			l.pass(n, v.level(when.At, tat), 0, out)
+
+			return true
+		case holder.Dry:
+			l.refuse(n, v.level(when.At, tat), out)
+
+			return true
+		case holder.Closed:
+			return false
+		case holder.Turned, holder.SpentLow:
+			runtime.Gosched()
+		}
+	}
+}
+
+// redate dates what was spent in a tick that is over at the present time.
+func (l *loan) redate() {
+	c := l.limits.rule.table.clock
+	now := c.Now()
+
+	for {
+		if _, v := l.Turn(&holder.When{Tick: c.Turn(now), At: now, Ticks: instant(now)}, 0, &l.limits.bucket); v != holder.Turned {
+			return
+		}
+
+		runtime.Gosched()
+	}
+}
+
+// instant is the holder.Ticks for which every tick was over then.
+type instant int64
+
+// After returns the instant.
+func (i instant) After(int64) int64 { return int64(i) }
+
+// level returns the time of the tokens that are used at now, in units of 1/Q µs, when the bucket is full at tat.
+func (l *limits) level(now, tat int64) int64 { return max(0, tat-now*l.bucket.Q) }
+
+// left returns how many tokens a level leaves, one that comes back within soon µs included.
+func (l *limits) left(level, soon int64) int64 {
+	b := &l.bucket
+	if b.P == 1 { // as for many limits; both save a division
+		return max(0, b.Burst-level)
+	}
+
+	return min(b.Burst*b.P, max(0, b.Burst*b.P-level+min(soon*b.Q, b.P-1))) / b.P
+}
+
+// micros returns a span of units of 1/Q µs in µs, rounded up.
+func (l *limits) micros(units int64) int64 {
+	if l.bucket.Q == 1 {
+		return units
+	}
+
+	return (units + l.bucket.Q - 1) / l.bucket.Q
+}
+
+// pass fills in out for a request for n tokens, after which the level is level, by a clock that is soon µs late at most.
+func (l *loan) pass(n, level, soon int64, out *Outcome) {
+	v := l.limits
+
+	out.Kind, out.Origin = Allowed, FromLease
+	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
+	out.Remaining, out.Reset, out.RetryAfter = v.left(level, soon), max(0, v.micros(level)-soon), 0
+	out.Charge = Charge{of: &l.name, epoch: loanEpoch, cost: n, end: forever}
+
+	if n != 1 {
+		v.count(out, 1-n) // it is one request, of as many tokens
+	}
+}
+
+// refuse fills in out for a request for n tokens, for which the level is too high.
+func (l *loan) refuse(n, level int64, out *Outcome) {
+	l.Refuse()
+
+	v := l.limits
+
+	out.Kind, out.Origin = OverLimit, FromLease
+	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
+	out.Remaining, out.Reset, out.RetryAfter = v.left(level, 0), v.micros(level), 0
+
+	if n > v.bucket.Burst {
+		out.Kind = CostExceeds
+	} else {
+		out.RetryAfter = max(1, v.wait(level, n))
+	}
+}
+
+// wait returns the µs until n tokens are to be had, of which at the level there are too few.
+func (l *limits) wait(level, n int64) int64 { return l.micros(level - (l.bucket.Burst-n)*l.bucket.P) }
+
+// quickRefusal refuses a request for one token if it is clear even by a clock that is soon µs late at most that none is to be had.
+func (l *loan) quickRefusal(tick, tat, soon int64, out *Outcome) bool {
+	v := l.limits
+	level := v.level(tick, tat)
+
+	wait := v.wait(level, 1)
+	told := wait + soon // what was spent in this tick may have been spent at its end
+
+	// Nor may the coarse clock add a second to a wait that is told in whole ones.
+	if wait < coarse || (told-1)/second != (wait-coarse-1)/second {
+		return false
+	}
+
+	l.Refuse()
+
+	out.Kind, out.Origin = OverLimit, FromLease
+	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
+	out.Reset, out.RetryAfter = v.micros(level)-soon, told
+
+	return true
+}
+
+// takeLoan decides a request for n tokens of key by a loan, borrowed if need be, and with a look at the real clock. It
+// reports false if the key has to be leased.
+func (r *Rule) takeLoan(key string, n int64, out *Outcome) bool {
+	for range borrowTries {
+		l, fresh := r.borrow(key)
+		if l == nil {
+			return false
+		}
+
+		if l.decide(n, out) {
+			if fresh {
+				l.fresh(out)
+			}
+
+			return true
+		}
+	}
+
+	return false
+}
+
+// borrowTries is how often a request borrows a bucket that others recall at once, until it asks for tokens.
+const borrowTries = 3
+
+// fresh has the answer to the request that the bucket was borrowed for tell that the store was asked.
+func (l *loan) fresh(out *Outcome) {
+	l.limits.count(out, -1) // as which it counts itself
+
+	out.Origin = FromStore
+	l.limits.count(out, 1)
+}
+
+// peekLoan is takeLoan for a look.
+func (r *Rule) peekLoan(key string, out *Outcome) bool {
+	for range borrowTries {
+		l, fresh := r.borrow(key)
+		if l == nil {
+			return false
+		}
+
+		if l.look(out) {
+			if fresh {
+				out.Origin = FromStore
+			}
+
+			return true
+		}
+	}
+
+	return false
+}
+
+// look says what a request for one token would get. It reports false if the loan is over.
+func (l *loan) look(out *Outcome) bool {
+	tat, verdict := l.At()
+	for ; verdict == holder.Turned; tat, verdict = l.At() {
+		runtime.Gosched()
+	}
+
+	if verdict == holder.Closed {
+		return false
+	}
+
+	v, now := l.limits, l.limits.rule.table.clock.Now()
+	level := v.level(now, tat)
+
+	*out = Outcome{
+		Kind: Allowed, Origin: FromLease, Burst: v.burst, Quota: v.quota, Window: v.window,
+		Remaining: v.left(level, 0), Reset: v.micros(level), Until: out.Until,
+	}
+
+	if out.Remaining == 0 {
+		out.Kind, out.RetryAfter = OverLimit, max(1, v.wait(level, 1))
+	}
+
+	return true
+}
+
+// credit gives back n tokens, and reports false if the loan is over. counted says that their request counts all the same.
+func (l *loan) credit(n int64, counted bool) bool {
+	now := l.limits.rule.table.clock.Now()
+
+	for {
+		switch l.Credit(now, n, &l.limits.bucket, counted) {
+		case holder.Spent:
+			if !counted && n != 1 {
+				l.limits.count(&Outcome{Kind: Allowed, Origin: FromLease}, n-1)
+			}
+
+			return true
+		case holder.Closed:
+			return false
+		case holder.Turned, holder.SpentLow, holder.Dry:
+			runtime.Gosched()
+		}
+	}
+}
+
+// stats says what is known of the key.
+func (l *loan) stats() KeyStats {
+	tat, _ := l.At()
+	left := l.limits.left(l.limits.level(l.limits.rule.table.clock.Now(), tat), 0)
+
+	return KeyStats{Asks: 1, Balance: left, Remaining: left}
+}
