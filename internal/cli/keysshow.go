@@ -95,7 +95,7 @@ func (f *keysShow) whom(cmd *cobra.Command, args []string) (asked bool, err erro
 		}
 
 		if name := given("rules", "test", "store-prefix", "store-password-file", "store-sentinel-password-file", "store-ca", "store-cert",
-			"store-key"); name != "" {
+			"store-key", "store-connections", "store-dial-timeout", "store-silence", "store-own-clock"); name != "" {
 			return true, fmt.Errorf("--%s needs --store redis://HOST:PORT, which it is for (see leaseway keys show --help)", name)
 		}
 

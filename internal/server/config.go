@@ -47,6 +47,10 @@ type Config struct {
 	StoreCert                 string // what is shown to it; "" for no certificate
 	StoreKey                  string
 	StorePrefix               string // what the names of its keys begin with
+	StoreConnections          int    // to each of its nodes, a power of two; 0 for the default
+	StoreDialTimeout          time.Duration
+	StoreSilence              time.Duration // after which a connection is taken for dead
+	StoreOwnClock             bool          // time is that of this machine
 
 	SigningKeyFile string // the private keys that sign answers; "" for one of its own in DataDir
 

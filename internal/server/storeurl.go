@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -31,6 +32,12 @@ func (c *Config) StoreFlags(unless string) *pflag.FlagSet {
 	fs.StringVar(&c.StoreCert, "store-cert", "", "`file` with the certificate to show to Redis")
 	fs.StringVar(&c.StoreKey, "store-key", "", "`file` with its private key")
 	fs.StringVar(&c.StorePrefix, "store-prefix", redis.DefaultPrefix, "how the names of all keys in Redis begin")
+	fs.IntVar(&c.StoreConnections, "store-connections", 0,
+		"how many connections to each node, a power of two up to 256 (0: one to a node of a cluster, up to four to a single server)")
+	fs.DurationVar(&c.StoreDialTimeout, "store-dial-timeout", redis.DefaultDialTimeout, "how long a connection to Redis is waited for")
+	fs.DurationVar(&c.StoreSilence, "store-silence", redis.DefaultDeadAfter, "how long a connection to Redis may be silent before another is made")
+	fs.BoolVar(&c.StoreOwnClock, "store-own-clock", false,
+		"count by this machine's clock, for a Redis that forbids TIME; the clocks of all coordinators must then agree")
 
 	return fs
 }
@@ -46,7 +53,10 @@ func (c *Config) RedisConfig() (*redis.Config, error) {
 			"--store-password-file": c.StorePasswordFile != "", "--store-ca": c.StoreCA != "",
 			"--store-sentinel-password-file": c.StoreSentinelPasswordFile != "",
 			"--store-cert":                   c.StoreCert != "", "--store-key": c.StoreKey != "",
-			"--store-prefix": c.StorePrefix != "" && c.StorePrefix != redis.DefaultPrefix,
+			"--store-prefix":      c.StorePrefix != "" && c.StorePrefix != redis.DefaultPrefix,
+			"--store-connections": c.StoreConnections != 0, "--store-own-clock": c.StoreOwnClock,
+			"--store-dial-timeout": c.StoreDialTimeout != 0 && c.StoreDialTimeout != redis.DefaultDialTimeout,
+			"--store-silence":      c.StoreSilence != 0 && c.StoreSilence != redis.DefaultDeadAfter,
 		} {
 			if set {
 				return nil, usage("%s needs --store redis://HOST:PORT, which it is for", flag)
@@ -66,11 +76,30 @@ func (c *Config) RedisConfig() (*redis.Config, error) {
 		return nil, usage("--store-prefix %q has a brace, which Redis reads as the name of a slot: leave it out", config.Prefix)
 	}
 
-	if err := problems(c.storePasswords(config), c.storeTLS(config)); err != nil {
+	if err := problems(c.storePasswords(config), c.storeTLS(config), c.storeLink(config)); err != nil {
 		return nil, err
 	}
 
 	return config, nil
+}
+
+// storeLink takes over what connections are like, and whose clock counts.
+func (c *Config) storeLink(config *redis.Config) error {
+	switch n := c.StoreConnections; {
+	case n < 0 || n > redis.MaxConnections || n&(n-1) != 0:
+		return usage("--store-connections is %d: write a power of two up to %d, or 0", n, redis.MaxConnections)
+	case c.StoreDialTimeout < 0:
+		return usage("--store-dial-timeout is %v: write a span above 0, such as 1s", c.StoreDialTimeout)
+	case c.StoreSilence < 0:
+		return usage("--store-silence is %v: write a span above 0, such as 2s", c.StoreSilence)
+	}
+
+	config.Connections, config.DialTimeout, config.DeadAfter = c.StoreConnections, c.StoreDialTimeout, c.StoreSilence
+	if c.StoreOwnClock {
+		config.Clock = func() int64 { return time.Now().UnixMicro() }
+	}
+
+	return nil
 }
 
 // storePasswords reads the passwords that are in files.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestStoreURLs(t *testing.T) {
@@ -66,6 +67,33 @@ func TestStoreURLs(t *testing.T) {
 
 		if (got.Sentinel != nil) != (test.master != "") || got.Sentinel != nil && got.Sentinel.Master != test.master {
 			t.Errorf("%s: sentinel %+v, want %q", test.store, got.Sentinel, test.master)
+		}
+	}
+}
+
+// How connections are, and whose clock counts, is for Redis alone, and said as a flag.
+func TestStoreLink(t *testing.T) {
+	c := &Config{Store: "redis://r", StoreConnections: 4, StoreDialTimeout: time.Minute, StoreSilence: time.Hour, StoreOwnClock: true}
+
+	got, err := c.RedisConfig()
+	if err != nil || got.Connections != 4 || got.DialTimeout != time.Minute || got.DeadAfter != time.Hour || got.Clock == nil {
+		t.Errorf("%+v (%v)", got, err)
+	}
+
+	if d := time.Since(time.UnixMicro(got.Clock())).Abs(); d > time.Minute {
+		t.Errorf("the clock is %v off", d)
+	}
+
+	for says, c := range map[string]*Config{
+		"--store-connections is 3":  {Store: "redis://r", StoreConnections: 3},
+		"--store-connections is -":  {Store: "redis://r", StoreConnections: -2},
+		"--store-connections is 5":  {Store: "redis://r", StoreConnections: 512},
+		"--store-dial-timeout is -": {Store: "redis://r", StoreDialTimeout: -1},
+		"--store-silence is -":      {Store: "redis://r", StoreSilence: -1},
+		"--store-own-clock needs":   {StoreOwnClock: true},
+	} {
+		if _, err := c.RedisConfig(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v, want %q", c, err, says)
 		}
 	}
 }

@@ -52,6 +52,13 @@ import (
 // DefaultPrefix begins the name of every key in Redis.
 const DefaultPrefix = "rl:"
 
+// What a Config has that says nothing of it, and the most connections that it may have.
+const (
+	DefaultDialTimeout = time.Second
+	DefaultDeadAfter   = 2 * time.Second
+	MaxConnections     = 1 << rueidis.MaxPipelineMultiplex
+)
+
 const (
 	// keepData is how long a mark and the id of the data live without a coordinator.
 	keepData = 400 * 24 * time.Hour
@@ -60,9 +67,7 @@ const (
 	// idleTimeout is how long a call without a deadline may take.
 	idleTimeout = time.Second
 	// callPart is the part of a call's time in which nodes must answer.
-	callPart    = 0.5
-	defaultDial = time.Second
-	defaultDead = 2 * time.Second
+	callPart = 0.5
 	// lookEvery is how often the driver asks which node has which slots, besides when one refuses or is gone.
 	lookEvery = time.Second
 	// maxRedirects is how often one command follows a slot to another node.
@@ -188,8 +193,8 @@ func (c *Config) Check() error {
 	}
 
 	switch n := c.Connections; {
-	case n < 0 || n > 1<<rueidis.MaxPipelineMultiplex || n&(n-1) != 0:
-		return fmt.Errorf("redis store: Connections is %d (write a power of two up to %d, or 0)", n, 1<<rueidis.MaxPipelineMultiplex)
+	case n < 0 || n > MaxConnections || n&(n-1) != 0:
+		return fmt.Errorf("redis store: Connections is %d (write a power of two up to %d, or 0)", n, MaxConnections)
 	case c.DialTimeout < 0 || c.DeadAfter < 0:
 		return fmt.Errorf("redis store: DialTimeout %v or DeadAfter %v is below 0 (write 0 for the default)", c.DialTimeout, c.DeadAfter)
 	case c.Sentinel != nil && c.Sentinel.Master == "":
@@ -206,8 +211,8 @@ func (c *Config) client(ctx context.Context) rueidis.ClientOption {
 		InitAddress: slices.Clone(c.Addresses), // which the driver shuffles
 		Username:    c.Username, Password: c.Password, TLSConfig: c.TLS,
 		ClientName: "leaseway", DisableCache: true, AlwaysPipelining: true, ShuffleInit: true,
-		Dialer:           net.Dialer{Timeout: cmp.Or(c.DialTimeout, defaultDial)},
-		ConnWriteTimeout: cmp.Or(c.DeadAfter, defaultDead),
+		Dialer:           net.Dialer{Timeout: cmp.Or(c.DialTimeout, DefaultDialTimeout)},
+		ConnWriteTimeout: cmp.Or(c.DeadAfter, DefaultDeadAfter),
 		ClusterOption:    rueidis.ClusterOption{MaxMovedRedirections: maxRedirects, ShardsRefreshInterval: lookEvery},
 	}
 

@@ -102,7 +102,7 @@ func (r *Reader) Survey(ctx context.Context) (*Survey, error) {
 
 	for address, client := range nodes {
 		wait.Go(func() {
-			node := lookAt(ctx, client)
+			node := r.lookAt(ctx, client)
 			node.Address = address
 
 			mu.Lock()
@@ -121,7 +121,7 @@ func (r *Reader) Survey(ctx context.Context) (*Survey, error) {
 }
 
 // lookAt asks one server for what it says of itself.
-func lookAt(ctx context.Context, node rueidis.Client) (n Node) {
+func (r *Reader) lookAt(ctx context.Context, node rueidis.Client) (n Node) {
 	text, err := node.Do(ctx, node.B().Info().Build()).ToString()
 	if err != nil {
 		n.Err = err
@@ -141,24 +141,36 @@ func lookAt(ctx context.Context, node rueidis.Client) (n Node) {
 		n.Libraries = libraryNames(list)
 	}
 
-	n.Latency, n.Ahead, n.Err = timesOf(ctx, node)
+	n.Latency, n.Ahead, n.Err = r.timesOf(ctx, node)
 
 	return n
 }
 
-// timesOf returns how long an answer takes, and by how much the server's clock is ahead of ours.
-func timesOf(ctx context.Context, node rueidis.Client) (latency, ahead time.Duration, err error) {
+// timesOf returns how long an answer takes, and by how much the server's clock is ahead of ours, if it counts.
+func (r *Reader) timesOf(ctx context.Context, node rueidis.Client) (latency, ahead time.Duration, err error) {
 	took, offsets := make([]time.Duration, pings), make([]time.Duration, pings)
 
 	for i := range pings {
 		began := time.Now()
 
-		micros, err := timeOf(ctx, node, nil)
+		var micros int64
+
+		if r.clock == nil {
+			micros, err = timeOf(ctx, node, nil)
+		} else {
+			micros, err = began.UnixMicro(), node.Do(ctx, node.B().Ping().Build()).Error()
+		}
+
 		if err != nil {
 			return 0, 0, err
 		}
 
 		took[i] = time.Since(began)
+
+		if r.clock != nil {
+			continue // it is not asked, and may be forbidden to ask
+		}
+
 		offsets[i] = time.UnixMicro(micros).Sub(began.Add(took[i] / 2))
 	}
 

@@ -49,7 +49,7 @@ func Diagnose(ctx context.Context, cfg *Config, err error) Trouble {
 
 // isPlain reports whether a Redis at address answers without TLS.
 func isPlain(ctx context.Context, address string) bool {
-	ctx, cancel := context.WithTimeout(ctx, defaultDial)
+	ctx, cancel := context.WithTimeout(ctx, DefaultDialTimeout)
 	defer cancel()
 
 	var dialer net.Dialer
