@@ -35,7 +35,8 @@ func (c *Config) StoreFlags(unless string) *pflag.FlagSet {
 	fs.IntVar(&c.StoreConnections, "store-connections", 0,
 		"how many connections to each node, a power of two up to 256 (0: one to a node of a cluster, up to four to a single server)")
 	fs.DurationVar(&c.StoreDialTimeout, "store-dial-timeout", redis.DefaultDialTimeout, "how long a connection to Redis is waited for")
-	fs.DurationVar(&c.StoreSilence, "store-silence", redis.DefaultDeadAfter, "how long a connection to Redis may be silent before another is made")
+	fs.DurationVar(&c.StoreSilence, "store-silence", redis.DefaultDeadAfter,
+		"how long a connection to Redis may be silent before another is made")
 	fs.BoolVar(&c.StoreOwnClock, "store-own-clock", false,
 		"count by this machine's clock, for a Redis that forbids TIME; the clocks of all coordinators must then agree")
 

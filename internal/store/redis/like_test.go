@@ -23,6 +23,7 @@ type player struct {
 	seqs    map[uint64]uint64
 	known   map[store.Key]map[uint64]ledger.Answer
 	ended   map[store.Key]map[uint64]uint64
+	present bool // nothing is asked of the next window
 }
 
 func newPlayer(run uint64) *player {
@@ -112,6 +113,7 @@ func (p *player) op(t *rapid.T, terms ledger.Terms) store.Op {
 		Name:      rapid.Uint64Range(0, 2).Draw(t, "name"),
 	}
 	ask.RaiseTo = ask.Spent + cost.Draw(t, "raiseTo")
+	ask.Ahead = ask.Ahead && !p.present
 
 	if rapid.IntRange(0, 9).Draw(t, "wild") == 0 {
 		ask.Spent, ask.Lease = cost.Draw(t, "any spent"), rapid.SampledFrom([]uint64{0, 1, ask.Lease}).Draw(t, "any lease")
