@@ -28,6 +28,7 @@ const (
 	importRoom   = 192 << 20 // bytes, whatever the number
 	importedRate = 1_000     // what the rule gives every key, tokens a second
 	importedMore = 5_000     // and what an override does
+	mostAtOnce   = 100_000   // overrides beside which other writes are never refused
 )
 
 // Overrides are imported by the command, into a server that decides meanwhile. They are in force in one moment, a decision takes
@@ -53,8 +54,10 @@ func importWhileServing(t *testing.T, ruleStore string) {
 	before, memory := decide.during(t, "before", 3*time.Second), c.memory(t)
 
 	began := time.Now()
+	others := c.writeMeanwhile(t)
 	said := c.command(t, "overrides", "import", "-f", rows, "--rule", "r", "--server", c.http)
 	took := time.Since(began)
+	waited := others()
 	while := decide.since("while", began)
 	peak := c.memory(t)
 
@@ -71,6 +74,7 @@ func importWhileServing(t *testing.T, ruleStore string) {
 	t.Logf("%d overrides in %v (%.0f a second); the server holds %d MiB before, %d after, at most %d",
 		*overrides, took.Round(time.Millisecond), float64(*overrides)/took.Seconds(), memory.now>>20, last.now>>20, last.most>>20)
 	t.Logf("one looked up over HTTP: %v (median), %v (99 %%)", looked.at(50), looked.at(99))
+	t.Logf("a kill switch thrown meanwhile: %v (median), %v (the slowest of %d)", waited.at(50), waited.at(100), len(waited))
 
 	for _, p := range []*phase{before, while, after} {
 		t.Logf("%-7s %s", p.name, p)
@@ -171,6 +175,66 @@ func (c *program) memory(t *testing.T) (r residence) {
 	}
 
 	return r
+}
+
+// writeMeanwhile throws a kill switch of nothing again and again, until the function that it returns says how long each took.
+func (c *program) writeMeanwhile(t *testing.T) func() spans {
+	t.Helper()
+
+	var (
+		took spans
+		work sync.WaitGroup
+	)
+
+	end := make(chan struct{})
+
+	work.Go(func() {
+		client := &http.Client{}
+		defer client.CloseIdleConnections()
+
+		pause := time.NewTicker(100 * time.Millisecond)
+		defer pause.Stop()
+
+		for n := 1; ; n++ {
+			select {
+			case <-end:
+				return
+			case <-pause.C:
+			}
+
+			began := time.Now()
+
+			req, err := http.NewRequest(http.MethodPut, "http://"+c.http+"/admin/switches/limiter:worker",
+				strings.NewReader(fmt.Sprintf(`{"reason": "drill %d"}`, n)))
+			if err != nil {
+				t.Error(err)
+
+				return
+			}
+
+			req.Header.Set("Content-Type", "application/json")
+
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Error(err)
+
+				return
+			}
+
+			_ = resp.Body.Close()
+
+			if took = append(took, time.Since(began)); resp.StatusCode != http.StatusOK && *overrides <= mostAtOnce {
+				t.Errorf("a kill switch was refused after %v with status %d", took[len(took)-1], resp.StatusCode)
+			}
+		}
+	})
+
+	return func() spans {
+		close(end)
+		work.Wait()
+
+		return took
+	}
 }
 
 // lookups asks for the overrides of some keys, one after the other.
