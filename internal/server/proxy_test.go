@@ -160,6 +160,36 @@ func TestAProxysCertificateIsReplacedUnderLoad(t *testing.T) {
 	callers.Wait()
 }
 
+// Browsers open a WebSocket over HTTP/1.1, at an address that speaks HTTP/2 as well.
+func TestAWebSocketPassesOverTLS(t *testing.T) {
+	authority, dir := newAuthority(t), t.TempDir()
+	certFile, keyFile, _ := authority.issue(t, dir, "server")
+	up := httptest.NewServer(websocket.Handler(func(c *websocket.Conn) { _, _ = io.Copy(c, c) }))
+	t.Cleanup(up.Close)
+
+	r := startProxy(t, io.Discard, "--upstream", up.URL, "--rules", file(t, "rules: []"), "--tls-cert", certFile, "--tls-key", keyFile)
+
+	config, err := websocket.NewConfig("wss://"+r.HTTP+"/socket", "https://a.example/")
+	must(t, err)
+
+	config.TlsConfig = authority.config()
+
+	conn, err := config.DialContext(t.Context())
+	must(t, err)
+
+	defer conn.Close()
+
+	must(t, websocket.Message.Send(conn, "over TLS"))
+
+	var got string
+
+	must(t, websocket.Message.Receive(conn, &got))
+
+	if got != "over TLS" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A stop waits for what is under way: a request is answered whole, and a WebSocket that does not end is cut off in the end.
 func TestAProxyDrains(t *testing.T) {
 	began, finish := make(chan struct{}), make(chan struct{})
