@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/rpc"
+	"github.com/leaseway/leaseway/internal/rulestore/postgres/postgrestest"
 	"github.com/leaseway/leaseway/rule"
 )
 
 var (
 	watching = goflag.Int("watching", 50, "how many holders TestAChangeReachesEveryHolder has watch the rules")
 	changes  = goflag.Int("changes", 10, "how many changes it makes")
+	across   = goflag.Bool("across", false, "whether holders are at another coordinator than the changes, over Postgres")
 	many     = goflag.Int("rules", 200, "how many rules TestManyRulesAreApplied applies")
 )
 
@@ -48,6 +50,13 @@ func (h *heard) of(limit int64) []time.Time {
 // A rule that is put reaches every holder, whole and in order; how soon is logged.
 func TestAChangeReachesEveryHolder(t *testing.T) {
 	r := start(t, "--rules-seed", file(t, thingsRules))
+	watched := r
+
+	if *across {
+		store := postgrestest.New(t).Database(t)
+		r = start(t, "--rule-store", store, "--rules-seed", file(t, thingsRules))
+		watched = start(t, "--rule-store", store)
+	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 
@@ -57,7 +66,7 @@ func TestAChangeReachesEveryHolder(t *testing.T) {
 	)
 
 	for i := range *watching {
-		client, err := rpc.Dial(rpc.Config{URLs: []string{r.GRPC}, Name: strconv.Itoa(i), Holder: uint64(i) + 1, AllowUnsigned: true})
+		client, err := rpc.Dial(rpc.Config{URLs: []string{watched.GRPC}, Name: strconv.Itoa(i), Holder: uint64(i) + 1, AllowUnsigned: true})
 		must(t, err)
 
 		watchers.Go(func() {
@@ -126,4 +135,9 @@ func TestManyRulesAreApplied(t *testing.T) {
 
 	r.want(t, "PUT /admin/document", doc.String(), expected{http.StatusOK, `"places":[]`})
 	t.Logf("compared again in %v", time.Since(began))
+
+	began = time.Now()
+
+	r.want(t, "PUT /admin/document", strings.ReplaceAll(doc.String(), "limit: 100", "limit: 99"), expected{http.StatusOK, `"changed"`})
+	t.Logf("all of them changed in %v", time.Since(began))
 }
