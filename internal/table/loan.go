@@ -133,6 +133,11 @@ func (l *loan) open(r *Rule) bool {
 
 	lent, ok := t.lender.Lend(&ask, l)
 	if !ok {
+		if b := &l.limits.bucket; b.Burst > 0 {
+			l.Begin(b.Add(rate.At(now), b.Burst), b) // after a bug it may be lent all the same: as one that has nothing
+			t.lender.Return(&ask, l)
+		}
+
 		return false
 	}
 

@@ -356,3 +356,30 @@ func TestALentKeyGivesItsBurst(t *testing.T) {
 		}
 	}
 }
+
+// broken lends, and then fails to say so.
+type broken struct{ *coordinator.Coordinator }
+
+func (b broken) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (ledger.Lent, bool) {
+	b.Coordinator.Lend(ask, to)
+
+	return ledger.Lent{}, false
+}
+
+// A bucket that was lent by a bug, to nobody who knows, comes back, and blocks nobody.
+func TestALoanThatNobodyKnowsOfComesBack(t *testing.T) {
+	t.Parallel()
+
+	now := rigStart
+	b := newBank(t, func() int64 { return now }, memory.Config{})
+	tb := table.New(broken{b.coord}, table.Config{Inline: true, Clock: table.NewVirtualClock(now)})
+	b.apply("rules: [{id: r, keyBy: user, limit: 10, window: 1h}]", tb)
+
+	var out table.Outcome
+
+	tb.Rule("r").Take(t.Context(), "k", 1, &out)
+
+	if out.Kind != table.OverLimit || b.remote("k") {
+		t.Errorf("it has something: %+v", out)
+	}
+}
