@@ -40,7 +40,14 @@ func (r *rig) send(t *testing.T, q ask) answer {
 		req.Header.Add(name, value)
 	}
 
-	resp, err := from(q.from).Do(req)
+	return hear(t, from(q.from), req)
+}
+
+// hear sends a request and reads its answer.
+func hear(t *testing.T, client *http.Client, req *http.Request) answer {
+	t.Helper()
+
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@
 package deploy
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -123,17 +122,5 @@ func forwardAuth(t *testing.T, address, client string) answer {
 		r.Header.Set(name, value)
 	}
 
-	resp, err := from("127.0.0.1").Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	defer func() { _ = resp.Body.Close() }()
-
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return answer{resp.StatusCode, resp.Header, string(text)}
+	return hear(t, from("127.0.0.1"), r)
 }
