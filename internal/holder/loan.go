@@ -215,8 +215,9 @@ func (l *Loan) Count(b *rate.Bucket) (spent int64, v Verdict) {
 	return spent, v
 }
 
-// End closes the loan for good, unless it is, and returns its cell: the bucket is the ledger's again.
-func (l *Loan) End() (at int64, v Verdict) {
+// End closes the loan for good, unless it is, and returns its cell: the bucket is
+// the ledger's again. What was spent in its last tick is dated at the end of that, or now if it is not over.
+func (l *Loan) End(when Ended, b *rate.Bucket) (at int64, v Verdict) {
 	at, v = l.grab()
 
 	switch v {
@@ -225,11 +226,33 @@ func (l *Loan) End() (at int64, v Verdict) {
 	case Closed:
 		at = l.start
 	case Spent:
+		if spent := at - l.start; spent > 0 {
+			dated := max(at, when.Ticks.After(l.turned(when.At))*b.Q+spent)
+			l.base += dated - at
+			at = dated
+		}
+
 		l.start = at
 		l.cell.Store(loanClosed)
 	}
 
 	return at, Closed
+}
+
+// turned returns the whole tick for which the loan was last turned, which others may have read after now.
+func (l *Loan) turned(now int64) int64 {
+	ago := int64(uint32(now) - l.tick.Load())
+	if ago > math.MaxUint32-staleTicks {
+		ago -= 1 << 32
+	}
+
+	return now - ago
+}
+
+// Ended is when a loan ends, by the real clock, and the clock that it went by.
+type Ended struct {
+	At    int64
+	Ticks Ticks
 }
 
 // Full returns the instant of a cell, on the table's clock.

@@ -54,14 +54,14 @@ func TestALoanIsTheBucket(t *testing.T) {
 				counted, _ := l.Count(&b)
 				spent -= counted
 
-				at, v := l.End()
+				at, v := l.End(holder.Ended{At: now, Ticks: holder.Exact{}}, &b)
 				end := holder.Full(at, &b)
 
 				if want := tat; v != holder.Closed || rate.At(now).Less(want) && end != want {
 					t.Fatalf("it ends full at %v (%v), want %v", end, v, want)
 				}
 
-				if again, _ := l.End(); again != at {
+				if again, _ := l.End(holder.Ended{At: now, Ticks: holder.Exact{}}, &b); again != at {
 					t.Fatalf("it ends twice, at %d and %d", at, again)
 				}
 
@@ -130,7 +130,7 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 		deep := rate.At(c.now) // when the bucket of all that was admitted is full again
 
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
-			switch rapid.IntRange(0, 4).Draw(t, "what") {
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0:
 				c.now += span(t, b)
 			case 1: // the clock ticks, late or not
@@ -141,6 +141,11 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 				n := rapid.Int64Range(1, b.Burst).Draw(t, "back")
 				l.Credit(c.now, n, &b, true)
 				deep = b.Add(deep, -n)
+			case 3: // it ends, and is lent anew
+				at, _ := l.End(holder.Ended{At: c.now, Ticks: c}, &b)
+				l = &holder.Loan{}
+				l.Hold()
+				l.Begin(holder.Full(at, &b).Max(rate.At(c.now)), &b)
 			default:
 				n := rapid.Int64Range(1, b.Burst).Draw(t, "n")
 				when := holder.When{Tick: c.tick, At: c.tick, Ticks: c}
@@ -231,7 +236,7 @@ func TestALoanThatIsOverSaysSo(t *testing.T) {
 
 	l.Uncount(1, &b)
 	l.Credit(7_000, 1, &b, false)
-	l.End()
+	l.End(holder.Ended{At: 7_000, Ticks: holder.Exact{}}, &b)
 
 	_, spend := l.Spend(7_000, 1, &b)
 	_, turn := l.Turn(&when, 1, &b)

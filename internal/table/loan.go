@@ -176,8 +176,13 @@ func (l *loan) ask() ledger.LoanAsk {
 // Recall ends the loan for the ledger, which has its lock: see ledger.Borrower.
 func (l *loan) Recall() rate.Time {
 	for {
-		if at, v := l.End(); v == holder.Closed { // and so its limits are known
-			return holder.Full(at, &l.limits.bucket).Shift(l.limits.rule.table.ahead)
+		if _, held := l.At(); held != holder.Turned { // it has begun, and so its limits are known
+			v := l.limits
+			t := v.rule.table
+
+			if at, over := l.End(holder.Ended{At: t.clock.Now(), Ticks: t.clock}, &v.bucket); over == holder.Closed {
+				return holder.Full(at, &v.bucket).Shift(t.ahead)
+			}
 		}
 
 		runtime.Gosched() // somebody is in the middle of a decision

@@ -383,3 +383,30 @@ func TestALoanThatNobodyKnowsOfComesBack(t *testing.T) {
 		t.Errorf("it has something: %+v", out)
 	}
 }
+
+// A bucket of very short tokens is lent only as long as its instants can be told, however long it is in use without a break.
+func TestALoanEndsBeforeItsInstantsDo(t *testing.T) {
+	t.Parallel()
+
+	now := int64(1_000) // of a process that has just begun
+	b := newBank(t, func() int64 { return rigStart + now }, memory.Config{})
+	clock := table.NewVirtualClock(now)
+	tb := table.New(b.coord, table.Config{Inline: true, Clock: clock})
+	b.apply("rules: [{id: r, keyBy: user, limit: 999999999989, window: 1s, burst: 100}]", tb)
+
+	for range 400 { // 40 s: four times what a cell can tell
+		var out table.Outcome
+
+		if tb.Rule("r").Take(t.Context(), "k", 100, &out); out.Kind != table.Allowed {
+			t.Fatalf("after %d µs: %+v", now, out)
+		}
+
+		if tb.Rule("r").Take(t.Context(), "k", 100, &out); out.Kind != table.OverLimit {
+			t.Fatalf("after %d µs, twice its burst: %+v", now, out)
+		}
+
+		now += sec / 10
+		clock.Set(now)
+		tb.Advance(now)
+	}
+}

@@ -55,15 +55,16 @@ func (t *Table) walkAll(now int64) {
 func (t *Table) walks() (at int64, ok bool) { return t.walked + walkEvery, t.loans.Load() > 0 }
 
 // checkLoans gives back the loans of a part that nobody has used for as long as
-// an idle key is remembered, whose limits are not in force any more, or which may be under others by now.
+// an idle key is remembered, whose limits are not in force any more, which may be under others by now, or
+// whose instants a cell will not tell for as long again.
 func (r *Rule) checkLoans(now int64, part int) {
-	brief := r.table.brief.Load()
+	brief, most := r.table.brief.Load(), holder.MostQ(now)
 
 	r.eachLoan(part, func(l *loan) {
 		_, v := l.At()
 		used := l.fold() || !l.Idle(now, idleAfter)
 
-		if !used || brief || v == holder.Closed || r.retired.Load() || l.outdated() {
+		if !used || brief || v == holder.Closed || r.retired.Load() || l.outdated() || l.limits.bucket.Q > most {
 			l.giveBack()
 		}
 	})
