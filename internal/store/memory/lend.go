@@ -26,36 +26,55 @@ func (s *Store) Lend(loan *store.Loan, to ledger.Borrower) (lent ledger.Lent, ok
 	}
 
 	id, now := s.seed.hash(loan.Key.Rule, loan.Key.Key), s.now()
-	sh := s.shard(id)
 
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	s.inShard(now, id, func(sh *shard) {
+		lent, ok = sh.lend(now, lending{id: id, loan: loan, loss: s.loss, to: to})
+	})
 
-	if sh.closed {
-		return lent, false
-	}
-
-	return sh.lend(now, lending{id: id, loan: loan, loss: s.loss, to: to})
+	return lent, ok
 }
 
 // Return takes back what of has of a ledger, if it still has it; see store.Lender.
 func (s *Store) Return(key store.Key, of ledger.Borrower) {
 	id, now := s.seed.hash(key.Rule, key.Key), s.now()
+
+	s.inShard(now, id, func(sh *shard) {
+		slot, found := sh.table.find(id)
+		if !found || !sh.table.slots[slot].lent() || sh.lent.at(sh.table.slots[slot].index()).by != of {
+			return
+		}
+
+		sh.last = max(sh.last, now)
+		sh.recall(slot)
+
+		if sh.expire(slot, sh.last) {
+			sh.drop(slot)
+		}
+	})
+}
+
+// inShard does something about the ledger of id in its shard, unless that is closed, and pushes the sweep along as an op
+// does: where all that is asked for is lent there are no others.
+func (s *Store) inShard(now int64, id keyID, do func(sh *shard)) {
 	sh := s.shard(id)
+	sweep := false
 
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	func() {
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
 
-	slot, found := sh.table.find(id)
-	if !found || !sh.table.slots[slot].lent() || sh.lent.at(sh.table.slots[slot].index()).by != of {
-		return
-	}
+		if sh.closed {
+			return
+		}
 
-	sh.last = max(sh.last, now)
-	sh.recall(slot)
+		do(sh)
 
-	if sh.expire(slot, sh.last) {
-		sh.drop(slot)
+		sh.ops++
+		sweep = sh.ops%sweepEvery == 0
+	}()
+
+	if sweep {
+		s.sweep(now)
 	}
 }
 

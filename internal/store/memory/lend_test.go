@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"strconv"
 	"testing"
 
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -207,5 +208,31 @@ func TestWhatIsNotLent(t *testing.T) {
 
 	if n := s.Stats().Keys; n != 1 {
 		t.Errorf("%d ledgers are kept, want the one that is leased", n)
+	}
+}
+
+// Keys that were only ever lent are forgotten once they are full again, though nobody ever sends an op.
+func TestLentLedgersAreSweptWithoutOps(t *testing.T) {
+	t.Parallel()
+
+	now := int64(1_000_000_000)
+
+	s, err := New(Config{Clock: func() int64 { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	const keys = 20_000
+
+	for i := range 10 * keys {
+		key, b := store.Key{Rule: "r", Key: strconv.Itoa(i)}, &borrower{spent: 1}
+		borrow(t, s, key, b)
+		s.Return(key, b)
+
+		now += 360_000_000 / keys // a token comes back in the time of so many keys
+	}
+
+	if got := s.Stats().Keys; got > 3*keys {
+		t.Errorf("%d ledgers are kept, of which %d are not full", got, keys)
 	}
 }
