@@ -58,6 +58,9 @@ const (
 	idle           = 5 * time.Minute
 
 	channel = "leaseway_rules"
+
+	// overridesLock is the first half of an advisory lock: "leas" in ASCII, to differ from what others of the database use.
+	overridesLock = "1818583411"
 )
 
 // Open connects, and brings the tables up to date. The error is an *rulestore.Error; it does not show the password.
@@ -96,16 +99,18 @@ func open(ctx context.Context, config Config) (*Store, error) {
 	}
 	dialect := relational.Dialect{
 		BeginRead:  "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ",
-		BeginWrite: "BEGIN",
+		BeginWrite: "BEGIN ISOLATION LEVEL READ COMMITTED", // what was waited for is seen
 		LockHead:   " FOR UPDATE",
-		Bytes:      "BYTEA",
-		Rows:       1000,
-		Copy:       copyRows,
-		Latest:     "(SELECT DISTINCT ON (rule, stored_key) * FROM staged ORDER BY rule, stored_key, seq DESC) latest",
-		NowMicros:  "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
-		Notify:     "SELECT pg_notify('" + channel + "', '')",
-		Listen:     listener(target),
-		CodeOf:     codeOf,
+		// One lock for each such table, as several Leaseways may share a database.
+		LockOverrides: "SELECT pg_advisory_xact_lock(" + overridesLock + ", CAST(CAST('overrides' AS regclass) AS oid)::int)",
+		Bytes:         "BYTEA",
+		Rows:          1000,
+		Copy:          copyRows,
+		Latest:        "(SELECT DISTINCT ON (rule, stored_key) * FROM staged ORDER BY rule, stored_key, seq DESC) latest",
+		NowMicros:     "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)",
+		Notify:        "SELECT pg_notify('" + channel + "', '')",
+		Listen:        listener(target),
+		CodeOf:        codeOf,
 	}
 	behaviour := relational.Config{Poll: config.Poll, Wait: config.Wait, Now: config.Now}
 	if behaviour.Poll == 0 {

@@ -3,10 +3,11 @@
 // a change.
 //
 //	Write:  take the turn ── begin ── lock the row of head ── check conditions ── write ── head, record, notice ── commit
+//	Import: begin ── lock the overrides ── reserve a version ── write ── lock the row of head ── head, record, notice ── commit
 //	Load:   begin, one snapshot ── head, rules, settings ── assemble
 //
-// The row of head is the lock that all writers take, so versions and records follow each other without a gap in the order of
-// their commits. Neighbours: internal/rulestore, whose contract this fulfils, and its sqlite and postgres.
+// The row of head is the lock that all writers take, so records follow each other in the order of their commits, and so do the
+// versions of rules among themselves, and those of overrides. Neighbours: internal/rulestore, whose contract this fulfils, and its sqlite and postgres.
 package relational
 
 import (
@@ -27,6 +28,9 @@ type Dialect struct {
 	BeginRead, BeginWrite string
 	// LockHead is what stands behind the statement that reads the row of head, so that only one writer goes on.
 	LockHead string
+	// LockOverrides is a statement that takes the lock of those who write overrides, until the transaction ends. With it many
+	// are written before the row of head is locked, so that others write meanwhile; empty for a database with one writer.
+	LockOverrides string
 	// Bytes is the type of a key.
 	Bytes string
 	// Rows is how many rows one statement inserts best, of many: at most 1000.
@@ -69,7 +73,8 @@ type Store struct {
 	dialect Dialect
 	config  Config
 
-	turn chan struct{} // held by the writer of this process that is at work: waiting here costs no connection
+	// Held by the writer of this process that is at work, and by the one of overrides: waiting here costs no connection.
+	turn, overridesTurn chan struct{}
 
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
@@ -80,7 +85,10 @@ func New(db *sql.DB, dialect Dialect, config Config) *Store {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Store{db: db, dialect: dialect, config: config, turn: make(chan struct{}, 1), watchers: map[chan struct{}]struct{}{}}
+	return &Store{
+		db: db, dialect: dialect, config: config, turn: make(chan struct{}, 1), overridesTurn: make(chan struct{}, 1),
+		watchers: map[chan struct{}]struct{}{},
+	}
 }
 
 var _ rulestore.Store = (*Store)(nil)
@@ -250,13 +258,11 @@ type headRow struct{ last, records, rules, overrides uint64 }
 
 func (h headRow) head() rulestore.Head { return rulestore.Head{Rules: h.rules, Overrides: h.overrides} }
 
-// takeTurn waits for the other writers of this process.
-func (s *Store) takeTurn(ctx context.Context) (release func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Wait)
-	defer cancel()
+// take waits for the other writers of this process.
+func take(ctx context.Context, turn chan struct{}) (release func(), err error) {
 	select {
-	case s.turn <- struct{}{}:
-		return func() { <-s.turn }, nil
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
 	case <-ctx.Done():
 		return nil, busy(ctx.Err())
 	}

@@ -16,8 +16,9 @@ import (
 // staged is the overrides of a change on their way into the table. A few are kept in memory. Many go into a temporary table of
 // the connection first, so that neither a slow sender nor a million rows hold up other writers for longer than the last statement.
 type staged struct {
-	*session
+	*session // nil until it is needed: a connection that waits is one that others miss
 
+	store   *Store
 	batch   map[string]rulestore.OverrideChange // by rule and stored key: the last one of a key wins
 	total   int
 	table   bool // that there is a temporary table
@@ -59,6 +60,21 @@ func (s *staged) collect(ctx context.Context, changes iter.Seq2[rulestore.Overri
 	return ctx.Err()
 }
 
+// connect takes the connection, if there is none yet.
+func (s *staged) connect(ctx context.Context) (err error) {
+	if s.session == nil {
+		s.session, err = s.store.open(ctx)
+	}
+	return err
+}
+
+// close gives the connection back, if there is one.
+func (s *staged) close() {
+	if s.session != nil {
+		s.session.close()
+	}
+}
+
 // check bounds what a deletion names, too.
 func check(change *rulestore.OverrideChange) error {
 	one := change.Override
@@ -76,6 +92,9 @@ const (
 
 // spill moves the batch into the temporary table, in a transaction that locks nothing others need.
 func (s *staged) spill(ctx context.Context) error {
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
 	if !s.table {
 		// Gone with the connection, which is why that is not used again.
 		s.table, s.spoiled = true, true

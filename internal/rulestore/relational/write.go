@@ -15,31 +15,35 @@ func (s *Store) Write(ctx context.Context, change *rulestore.Change) (*rulestore
 	if err := change.Check(); err != nil {
 		return nil, err
 	}
-	c, err := s.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
 	// First everything that a caller sends slowly, then the turn.
-	overrides := &staged{session: c}
+	overrides := &staged{store: s}
+	defer overrides.close()
 	if err := overrides.collect(ctx, change.Overrides); err != nil {
 		return nil, err
 	}
-	release, err := s.takeTurn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-
-	w := &write{session: c, change: change, overrides: overrides}
 	waiting, cancel := context.WithTimeout(ctx, s.config.Wait)
 	defer cancel()
-	err = c.within(ctx, func() error { return c.begin(waiting, s.dialect.BeginWrite) }, func() (err error) {
-		if w.head, err = c.head(waiting, s.dialect.LockHead); err != nil {
-			return asBusy(err)
+	if overrides.total > 0 {
+		release, err := take(waiting, s.overridesTurn)
+		if err != nil {
+			return nil, err
 		}
-		return w.run(ctx)
-	})
+		defer release()
+	}
+	w := &write{change: change, overrides: overrides}
+	w.ahead = overrides.table && s.dialect.LockOverrides != "" && !w.rules()
+	if !w.ahead { // or else the database is long at it before there is a turn to take
+		release, err := take(waiting, s.turn)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
+	if err := overrides.connect(ctx); err != nil {
+		return nil, err
+	}
+	w.session = overrides.session
+	err := w.within(ctx, func() error { return w.begin(waiting, s.dialect.BeginWrite) }, func() error { return w.run(ctx, waiting) })
 	if err != nil {
 		return nil, err
 	}
@@ -53,47 +57,101 @@ type write struct {
 
 	change    *rulestore.Change
 	overrides *staged
-	head      headRow
-	version   uint64
-	record    rulestore.Record
+	// ahead says that the overrides are written before the row of head is locked, under a version that was reserved.
+	ahead   bool
+	head    headRow
+	version uint64
+	record  rulestore.Record
 }
 
-// run does it all, within a transaction.
-func (w *write) run(ctx context.Context) error {
-	change := w.change
-	w.version = w.head.last + 1
-	rules := len(change.Rules)+len(change.Settings) > 0
-	if err := holds(change.If, w.head.rules, "the rules"); err != nil {
+// rules says whether the change is of rules or settings.
+func (w *write) rules() bool { return len(w.change.Rules)+len(w.change.Settings) > 0 }
+
+// run does it all, within a transaction; waiting bounds how long it waits for other writers.
+func (w *write) run(ctx, waiting context.Context) (err error) {
+	if lock := w.store.dialect.LockOverrides; lock != "" && w.overrides.total > 0 {
+		if _, err := w.exec(waiting, lock); err != nil {
+			return asBusy(err)
+		}
+	}
+	if w.ahead {
+		if w.version, err = w.store.reserve(waiting); err != nil {
+			return err
+		}
+		if err := w.writeOverrides(ctx); err != nil {
+			return err
+		}
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, w.store.config.Wait) // that was work, and the waiting begins now
+		defer cancel()
+	}
+	if w.head, err = w.session.head(waiting, w.store.dialect.LockHead); err != nil {
+		return asBusy(err)
+	}
+	return w.underHead(ctx)
+}
+
+// reserve takes the next version in a transaction of its own. Nobody else gets it, also when no change comes of it. The lock of
+// overrides is held meanwhile, so that their versions follow each other.
+func (s *Store) reserve(ctx context.Context) (version uint64, err error) {
+	c, err := s.open(ctx)
+	if err != nil {
+		return 0, asBusy(err)
+	}
+	defer c.close()
+	err = c.within(ctx, func() error { return c.begin(ctx, s.dialect.BeginWrite) }, func() error {
+		h, err := c.head(ctx, s.dialect.LockHead)
+		if err != nil {
+			return asBusy(err)
+		}
+		version = h.last + 1
+		_, err = c.exec(ctx, "UPDATE head SET last = $1 WHERE one = 1", version)
+		return err
+	})
+	return version, err
+}
+
+// underHead does what is done while the row of head is locked.
+func (w *write) underHead(ctx context.Context) error {
+	if err := holds(w.change.If, w.head.rules, "the rules"); err != nil {
 		return err
 	}
-	w.record = rulestore.Record{
-		Seq: w.head.records + 1, At: w.store.config.Now().UTC().Truncate(1000), // microseconds
-		Author: change.Author, Reason: change.Reason, Action: change.Action, Target: change.Target,
+	if !w.ahead {
+		w.version = w.head.last + 1
 	}
-	if rules {
+	if w.rules() {
 		if err := w.writeRules(ctx); err != nil {
 			return err
 		}
 		w.head.rules = w.version
 	}
-	n, differences, err := w.overrides.apply(ctx, w.version)
-	if err != nil {
-		return err
+	if !w.ahead {
+		if err := w.writeOverrides(ctx); err != nil {
+			return err
+		}
 	}
-	if n > 0 {
+	if w.record.Overrides > 0 {
 		w.head.overrides = w.version
 	}
-	w.record.Overrides, w.record.Differences = n, append(w.record.Differences, differences...)
-	if rules || n > 0 {
-		w.record.Version, w.head.last = w.version, w.version
+	if w.rules() || w.record.Overrides > 0 {
+		w.record.Version, w.head.last = w.version, max(w.version, w.head.last)
 	}
-	w.head.records = w.record.Seq
+	w.head.records++
 	return w.finish(ctx)
+}
+
+// writeOverrides applies them, and notes in the record what that changed.
+func (w *write) writeOverrides(ctx context.Context) error {
+	n, differences, err := w.overrides.apply(ctx, w.version)
+	w.record.Overrides, w.record.Differences = n, append(w.record.Differences, differences...)
+	return err
 }
 
 // finish writes the record and the head, and has the notice sent.
 func (w *write) finish(ctx context.Context) error {
-	r := &w.record
+	r, change := &w.record, w.change
+	r.Seq, r.At = w.head.records, w.store.config.Now().UTC().Truncate(1000) // microseconds
+	r.Author, r.Reason, r.Action, r.Target = change.Author, change.Reason, change.Action, change.Target
 	if _, err := w.exec(ctx, "INSERT INTO audit (seq, version, at_us, author, reason, action, target, overrides) "+
 		"VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
 		r.Seq, r.Version, r.At.UnixMicro(), r.Author, r.Reason, r.Action, r.Target, r.Overrides); err != nil {
