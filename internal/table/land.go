@@ -101,6 +101,7 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 
 	if w.held > 0 {
 		e.Commit(w.held)
+		e.extra.Add(w.held) // the request is counted by itself
 		w.held = 0
 	}
 

@@ -397,11 +397,15 @@ func TestALoanEndsBeforeItsInstantsDo(t *testing.T) {
 	for range 400 { // 40 s: four times what a cell can tell
 		var out table.Outcome
 
-		if tb.Rule("r").Take(t.Context(), "k", 100, &out); out.Kind != table.Allowed {
+		tb.Rule("r").Take(t.Context(), "k", 100, &out)
+
+		if out.Kind != table.Allowed {
 			t.Fatalf("after %d µs: %+v", now, out)
 		}
 
-		if tb.Rule("r").Take(t.Context(), "k", 100, &out); out.Kind != table.OverLimit {
+		tb.Rule("r").Take(t.Context(), "k", 100, &out)
+
+		if out.Kind != table.OverLimit {
 			t.Fatalf("after %d µs, twice its burst: %+v", now, out)
 		}
 
