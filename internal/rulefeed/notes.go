@@ -1,6 +1,7 @@
 package rulefeed
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
@@ -14,6 +15,8 @@ type Stats struct {
 	Version, Base uint64
 	// Down says why the store cannot be asked, Stuck why its rules are not in force though it answers; "" for neither.
 	Down, Stuck string
+	// Older says that what is Down about the store is an older state, which has not stood long enough to be taken.
+	Older bool
 	// Bad is how many rows are no rule or setting.
 	Bad int
 	// Changes and Refused count the versions that were put in force, and those that could not be.
@@ -24,6 +27,7 @@ type Stats struct {
 func (f *Feed) Stats() Stats {
 	return Stats{
 		Version: f.version.Load(), Base: f.base.Load(), Down: text(f.down.Load()), Stuck: text(f.stuck.Load()), Bad: len(f.Bad()),
+		Older:   f.older.Load(),
 		Changes: f.changes.Load(), Refused: f.refused.Load(),
 	}
 }
@@ -55,15 +59,20 @@ func text(t *string) string {
 	return *t
 }
 
-// noteDown logs once that the store does not answer.
+// noteDown logs once that the store does not answer, and once that it has an older state.
 func (f *Feed) noteDown(err error) {
-	why := err.Error()
-	if f.down.Swap(&why) == nil {
+	why, older := err.Error(), errors.Is(err, rulestore.ErrOlder)
+	was := f.older.Swap(older)
+	switch before := f.down.Swap(&why); {
+	case older && !was:
+		f.log.Error("the rule store has an older state than before: the last good rules go on until it has stood for a while", "error", err)
+	case before == nil:
 		f.log.Error("the rule store does not answer: the last good rules go on, and none can be changed", "error", err)
 	}
 }
 
 func (f *Feed) noteUp() {
+	f.older.Store(false)
 	if f.down.Swap(nil) != nil {
 		f.log.Info("the rule store answers again")
 	}

@@ -66,6 +66,7 @@ type Feed struct {
 	base    atomic.Uint64
 	version atomic.Uint64 // of the store, in force
 	down    atomic.Pointer[string]
+	older   atomic.Bool            // what is down is an older state
 	stuck   atomic.Pointer[string] // why the store's rules are not in force, though it answers
 	bad     atomic.Pointer[[]rulestore.BadRow]
 	changes atomic.Int64

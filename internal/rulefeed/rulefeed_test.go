@@ -447,7 +447,11 @@ func TestWhatAnOlderStateIsNotTakenFrom(t *testing.T) {
 
 			s.now.Store(row.readOnly)
 			exec(t, path, row.older...)
+			eventually(t, "it is said that it is older", func() bool { return c.Stats().Older && c.Stats().Down != "" })
 			eventually(t, "it is said why it is not taken", func() bool { return strings.Contains(c.Stats().Stuck, row.why) })
+			if n := c.log.count("has an older state than before"); c.Stats().Older || n != 1 {
+				t.Errorf("older %v once it has stood for a while, and the log said it %d times", c.Stats().Older, n)
+			}
 			if n := c.log.count("an older state of the rule store is not taken"); c.limit("a") != 30 || n != 1 {
 				t.Errorf("limit %d decides, and the log says %d times that it was not taken", c.limit("a"), n)
 			}

@@ -21,6 +21,9 @@ const (
 	Unavailable
 )
 
+// ErrOlder is the cause of an error that a watcher is told of a store whose versions went back.
+var ErrOlder = errors.New("an older state was restored, or the database lags")
+
 // Error says why the store did not do what it was asked to.
 type Error struct {
 	Code Code

@@ -178,6 +178,8 @@ func (e *engine) feedFault() string {
 	}
 
 	switch stats := e.feed.Stats(); {
+	case stats.Older:
+		return "an older state of the rule store was found: the last good rules go on until it has stood for a few seconds"
 	case stats.Down != "":
 		return "the rule store does not answer: the last good rules go on, and none can be changed"
 	case stats.Stuck != "":

@@ -178,10 +178,12 @@ func TestARestoredBackupComesIntoForce(t *testing.T) {
 	restore(t, path)
 	eventually(t, "the metric says it", func() bool { return doors[0].metric(t, "leaseway_rule_store_up") == "0" })
 
-	const said = "the rule store does not answer: the last good rules go on, and none can be changed"
+	const said = "the rule store has an older state than before: the last good rules go on until it has stood for a while"
 	if why := doors[0].logged(said, "error"); !strings.Contains(why, "an older state was restored") {
 		t.Errorf("the log says %q", why)
 	}
+
+	doors[0].want(t, "GET /readyz", "", expected{http.StatusOK, `"degraded":["an older state of the rule store was found`})
 
 	if got := doors[0].limit(t); got != "30" {
 		t.Errorf("limit %s decides at once, want the 30 that was in force", got)

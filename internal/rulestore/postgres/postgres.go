@@ -69,7 +69,8 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err != nil && rulestore.CodeOf(err) == 0 {
 		err = &rulestore.Error{
 			Code: rulestore.Unavailable, Message: "the rule store in Postgres cannot be opened",
-			Fix: "check the address and the rights of the user: it makes tables in the first schema of its search_path", Err: err,
+			Fix: "check the address and the rights of the user: it makes tables in the first schema of its search_path",
+			Err: relational.OneLine(err),
 		}
 	}
 	return store, err

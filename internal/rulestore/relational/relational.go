@@ -226,7 +226,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	default:
 		return &rulestore.Error{
 			Code: rulestore.Unavailable, Message: "the rule store does not answer",
-			Fix: "see to the database; the rules in use go on meanwhile", Err: err,
+			Fix: "see to the database; the rules in use go on meanwhile", Err: OneLine(err),
 		}
 	}
 }

@@ -2,6 +2,7 @@ package relational
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -46,6 +47,7 @@ type watch struct {
 	head   rulestore.Head
 	known  bool
 	failed bool      // and the watcher knows
+	aged   bool      // what it knows of is an older state
 	back   time.Time // when an older state was first seen; zero: none is
 }
 
@@ -61,15 +63,15 @@ func (w *watch) ask(ctx context.Context) {
 	if err == nil && w.older(head) {
 		err = &rulestore.Error{
 			Code: rulestore.Unavailable, Place: "head",
-			Message: fmt.Sprintf("the versions of the rule store have gone back from %d to %d: "+
-				"an older state was restored, or the database lags",
+			Message: fmt.Sprintf("the versions of the rule store have gone back from %d to %d",
 				max(w.head.Rules, w.head.Overrides), max(head.Rules, head.Overrides)),
-			Fix: "wait: what was restored is in force once it has stood for a few seconds",
+			Fix: "wait: what was restored is in force once it has stood for a few seconds", Err: rulestore.ErrOlder,
 		}
 	}
 	if err != nil {
-		if !w.failed {
-			w.failed = true
+		// While a backup is being restored tables are gone at first, and then there is an older state: that is news.
+		if aged := errors.Is(err, rulestore.ErrOlder); !w.failed || aged && !w.aged {
+			w.failed, w.aged = true, aged
 			w.tell(w.head, err)
 		}
 		return

@@ -2,6 +2,7 @@ package rulestoretest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -107,15 +108,31 @@ func testLostNotice(t *testing.T, site Site) {
 	site.Exec(t, "UPDATE head SET last = 7, rules = 7 WHERE one = 1")
 	await(t, told, func(h rulestore.Head) bool { return h.Rules == 7 })
 	// And an older state that was restored is not passed on as news.
-	site.Exec(t, "UPDATE head SET last = 3, rules = 3 WHERE one = 1")
+	// It is told as such though there was no state at all while it was being restored.
+	site.Exec(t, "ALTER TABLE head RENAME TO away")
+	if w := fails(t, told); errors.Is(w.err, rulestore.ErrOlder) {
+		t.Errorf("told %+v of a table that is away", w)
+	}
+	site.Exec(t, "UPDATE away SET last = 3, rules = 3 WHERE one = 1")
+	site.Exec(t, "ALTER TABLE away RENAME TO head")
+	if w := fails(t, told); !errors.Is(w.err, rulestore.ErrOlder) || w.head.Rules != 7 {
+		t.Errorf("told %+v of versions that went back", w)
+	}
+}
+
+// fails waits for what a watcher is told next, which is an error.
+func fails(t *testing.T, told <-chan watched) watched {
+	t.Helper()
 	select {
 	case w := <-told:
-		if w.err == nil || w.head.Rules != 7 {
-			t.Errorf("told %+v of versions that went back", w)
+		if w.err == nil {
+			t.Errorf("told %+v, and no error", w)
 		}
+		return w
 	case <-time.After(patience):
-		t.Error("nothing was told of versions that went back")
+		t.Fatal("no error was told")
 	}
+	return watched{}
 }
 
 // testModel compares any sequence of changes with maps.
