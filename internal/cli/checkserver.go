@@ -120,6 +120,11 @@ func unasked(address *url.URL, err error) error {
 		return fmt.Errorf("the server at %s is vouched for by nobody known: name the authority's certificate by --ca (%w)", address, err)
 	}
 
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return fmt.Errorf("the server at %s does not speak TLS: write http:// before its address, or start it with --tls-cert and "+
+			"--tls-key", address)
+	}
+
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("the server at %s cannot be asked: %w (start leaseway serve there, or name its --listen by --server or "+
 			"leaseway context)", address, err)

@@ -263,12 +263,16 @@ func (c *client) open(ctx context.Context, call apiCall) (*http.Response, error)
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil || json.Unmarshal(text, &no.problem) != nil {
 		no.problem = admin.Problem{} // of something else than a Leaseway server
+		no.plain = strings.Contains(string(text), toTLS)
 	}
 
 	no.problem.Status = resp.StatusCode
 
 	return nil, no
 }
+
+// toTLS is what net/http's servers answer who calls them over plain HTTP where they speak TLS.
+const toTLS = "HTTP request to an HTTPS server"
 
 // text sends a call and returns the answer.
 func (c *client) text(ctx context.Context, call apiCall) ([]byte, error) {

@@ -18,6 +18,7 @@ type refused struct {
 	server  string // whom was asked
 	status  string
 	shown   bool // a token was
+	plain   bool // it speaks TLS, and was asked without
 	problem admin.Problem
 }
 
@@ -26,6 +27,8 @@ func (r *refused) Error() string {
 	detail := inCommands(r.problem.Detail)
 
 	switch {
+	case detail == "" && r.plain:
+		return fmt.Sprintf("the server at %s speaks TLS: write https:// before its address", r.server)
 	case detail == "":
 		return fmt.Sprintf("the server at %s answered %s: is it a Leaseway server, and is its admin API at that URL?", r.server, r.status)
 	case r.problem.Status == http.StatusUnauthorized && !r.shown:

@@ -178,6 +178,12 @@ func drawInStore(cmd *cobra.Command, store *server.Config, t *admin.Token, reaso
 		return errors.New("in a rule store itself only tokens of role admin, for all rules, are made: ask the server for others")
 	}
 
+	// A token that never ends, where one was asked for that does, would go unnoticed.
+	if cmd.Flags().Changed("for") || cmd.Flags().Changed("require") {
+		return errors.New("--for and --require do not go with --data-dir and --rule-store: in a rule store itself only tokens " +
+			"without an end are made; leave them out, or ask the server")
+	}
+
 	if store.DataDir != "" {
 		store.DataDir = filepath.Clean(store.DataDir)
 	}
@@ -195,10 +201,17 @@ func drawInStore(cmd *cobra.Command, store *server.Config, t *admin.Token, reaso
 		return err
 	}
 
-	if _, err := opened.Write(cmd.Context(), &rulestore.Change{
+	record, err := opened.Write(cmd.Context(), &rulestore.Change{
 		Author: "rule store", Action: "tokens.create", Target: drawn.ID, Reason: reason, Settings: []rulestore.SettingChange{drawn.Setting},
-	}); err != nil {
+	})
+	if err != nil {
 		return err
+	}
+
+	// A mistyped directory is a new store, too.
+	if record.Seq == 1 {
+		fmt.Fprintln(cmd.ErrOrStderr(),
+			"leaseway: no server has used this rule store yet: start it with the same --data-dir or --rule-store")
 	}
 
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), drawn.Text)

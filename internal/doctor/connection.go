@@ -34,6 +34,9 @@ func advices() map[redis.Trouble]advice {
 			"these sentinels know no master of that name",
 			"write the name behind sentinel monitor in their configuration: redis+sentinel://HOST:PORT,…/MASTER",
 		},
+		redis.TroubleSentinel: {
+			"it is no sentinel", "write the port of a sentinel (26379 unless said), or --store redis://HOST:PORT for a server or a cluster",
+		},
 		redis.TroubleLoading: {"it is still reading its data from the disk", "wait"},
 		redis.TroubleDown: {
 			"its cluster is down: not all slots are served", "start the nodes that are missing: redis-cli --cluster check says which",

@@ -235,6 +235,7 @@ func TestFaultsOfAServer(t *testing.T) {
 func TestNoConnection(t *testing.T) {
 	certs := redistest.NewCertificates(t)
 	locked, encrypted := redistest.NewTLSServer(t, certs)
+	plain := redistest.NewServer(t)
 	_, wary := redistest.NewTLSServer(t, certs, "--tls-auth-clients", "yes")
 	trusting := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: certs.Pool}
 
@@ -262,6 +263,7 @@ func TestNoConnection(t *testing.T) {
 		"one does that wants TLS": at(encrypted),
 		"does not speak TLS":      with(at(locked.Address), func(c *redis.Config) { c.TLS = trusting }),
 		"nobody that is trusted":  with(at(encrypted), func(c *redis.Config) { c.TLS = &tls.Config{MinVersion: tls.VersionTLS12} }),
+		"it is no sentinel":       with(at(plain.Address), func(c *redis.Config) { c.Sentinel = &redis.Sentinel{Master: "main"} }),
 		"wants a certificate":     with(at(wary), func(c *redis.Config) { c.TLS = trusting }),
 	} {
 		t.Run(says, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/danielgtaylor/huma/v2/validation"
 )
 
 // New makes the API of a listener, whose routes go to mux, and its OpenAPI document, with the given version. There are no pages
@@ -61,6 +62,9 @@ func unmarshal(text []byte, v any) error {
 	return fmt.Errorf("%s has a value of another type: see GET /openapi.json", wrong.Field)
 }
 
+// oneOf is how huma begins what it has against a word that is none of a list.
+const oneOf = "expected value to be one of "
+
 // plainly has the detail of a problem name the field, for those who read only that, and keeps it from repeating what was
 // sent: it may be a credential, and answers end up in logs.
 func plainly(_ huma.Context, _ string, v any) (any, error) {
@@ -79,6 +83,10 @@ func plainly(_ huma.Context, _ string, v any) (any, error) {
 		switch {
 		case detail.Message == "unexpected property", detail.Message == "unknown query parameter":
 			detail.Message = "is not known here: GET /openapi.json has the names"
+		case strings.HasPrefix(detail.Message, oneOf):
+			detail.Message = "is none of " + strings.Trim(strings.TrimPrefix(detail.Message, oneOf), `"`) + ": write one of them"
+		case detail.Message == validation.MsgExpectedRFC3339DateTime:
+			detail.Message = "is no time: write one such as 2026-12-01T18:00:00Z"
 		case strings.HasPrefix(detail.Message, "expected value to match exactly one schema"): // there is one such field
 			detail.Message = "expected a string or a list of strings"
 		}

@@ -28,6 +28,7 @@ const (
 	TroubleName                // its certificate is for another name
 	TroubleCertificate         // it wants a certificate from us
 	TroubleMaster              // the sentinels know no such master
+	TroubleSentinel            // it is no sentinel, and is called as one
 	TroubleLoading             // it is reading its data from the disk
 	TroubleDown                // its cluster is not complete
 )
@@ -123,6 +124,8 @@ func troubleOf(err error) Trouble {
 		return TroubleEncrypted
 	case strings.Contains(text, "No such master"):
 		return TroubleMaster
+	case strings.Contains(text, "unknown command 'SENTINEL'"):
+		return TroubleSentinel
 	default:
 		return TroubleOther
 	}
