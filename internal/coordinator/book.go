@@ -31,6 +31,7 @@ type Book struct {
 	edition atomic.Pointer[edition]
 	least   time.Duration // of a lease's TTL
 	behind  func(uint64)  // see Number
+	charged func(uint64)  // see Heed
 
 	mu      sync.Mutex // held to replace the edition
 	learned uint64     // the highest version that a holder has shown

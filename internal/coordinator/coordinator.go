@@ -253,6 +253,7 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 		}
 
 		answer.Answer = results[k].Answer
+		c.book.heed(edition, &answer.Answer)
 
 		if t := edition.reached(ops[k].Key.Rule, ops[k].Key.Key); t != nil && !c.presence.counts(batch) {
 			c.rollouts.count(t, &ops[k].Ask, &answer.Answer)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -15,6 +16,19 @@ var ErrOlder = errors.New("coordinator: the rules are not newer than those in fo
 // Number leaves the versions to somebody else, who counts them for all coordinators of a fleet: see Put. behind is called
 // when a holder shows a version above the present one, with a lock held; it must return at once. Before the first Put.
 func (b *Book) Number(behind func(version uint64)) { b.behind = behind }
+
+// Heed has charged called when a ledger turns out to have been charged under a higher version than the present one: a backup of
+// the rules may have been restored when nobody was there to tell, and rules that are older than a ledger's do not decide. It is
+// called often, and must return at once. It is right where all coordinators of a store have their rules from one place: where
+// files differ for a while, each would outnumber the others, in turn. Before the first Put.
+func (b *Book) Heed(charged func(version uint64)) { b.charged = charged }
+
+// heed looks at an answer to an ask under e, which may be of a ledger that keeps newer terms.
+func (b *Book) heed(e *edition, answer *ledger.Answer) {
+	if v := answer.Terms.Version; answer.Stale && b.charged != nil && v > e.set.Version && v <= maxVersion {
+		b.charged(v)
+	}
+}
 
 // reachWithin is how long a batch waits for rules that its holder knows already: much less than its requests do.
 const reachWithin = 5 * time.Millisecond

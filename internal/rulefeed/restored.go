@@ -23,7 +23,7 @@ func (f *Feed) adopt(ctx context.Context) error {
 		return nil
 	}
 	if base, ok := baseOf(state); !ok || base+state.Rules <= present.Version { // or else another coordinator did it
-		err = f.writeBase(ctx, state, max(present.Version, f.behind.Load()))
+		err = f.writeBase(ctx, state, max(present.Version, f.highest()))
 	}
 	code := rulestore.CodeOf(err)
 	if code == rulestore.ReadOnly {

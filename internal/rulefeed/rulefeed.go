@@ -54,6 +54,7 @@ type Feed struct {
 	log    *slog.Logger
 
 	behind  atomic.Uint64 // the highest version that a holder showed above the present one
+	charged atomic.Uint64 // the highest that a ledger was charged under, likewise
 	shown   chan struct{} // there is one
 	news    chan news     // the last that Watch told
 	known   rulestore.Head
@@ -102,6 +103,7 @@ func New(config Config) (*Feed, error) {
 	}
 	f := &Feed{config: config, log: config.Logger, shown: make(chan struct{}, 1), news: make(chan news, 1)}
 	config.Book.Number(f.showBehind)
+	config.Book.Heed(f.showCharged)
 	return f, nil
 }
 
@@ -226,7 +228,7 @@ func (f *Feed) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shown := f.behind.Load()
+	shown := f.highest()
 	f.latest.Store(state)
 	if f.applied && state.Rules == f.known.Rules && f.stuck.Load() == nil && f.base.Load()+state.Rules >= shown {
 		return nil
@@ -283,13 +285,22 @@ func (f *Feed) inForce(state *rulestore.State, set *rule.Set) {
 }
 
 // showBehind is what the Book calls.
-func (f *Feed) showBehind(version uint64) {
+func (f *Feed) showBehind(version uint64) { f.show(&f.behind, version) }
+
+// showCharged is, too. While the store does not answer it says nothing: then another coordinator may have read newer rules before,
+// and to outnumber those would have old ones decide.
+func (f *Feed) showCharged(version uint64) { f.show(&f.charged, version) }
+
+// highest is the highest version that there is beside the present one.
+func (f *Feed) highest() uint64 { return max(f.behind.Load(), f.charged.Load()) }
+
+func (f *Feed) show(kept *atomic.Uint64, version uint64) {
 	for {
-		highest := f.behind.Load()
+		highest := kept.Load()
 		if version <= highest {
 			return
 		}
-		if f.behind.CompareAndSwap(highest, version) {
+		if kept.CompareAndSwap(highest, version) {
 			break
 		}
 	}

@@ -18,9 +18,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leaseway/leaseway/internal/coordinator"
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rulefeed"
 	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/internal/rulestore/sqlite"
+	"github.com/leaseway/leaseway/internal/store/memory"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -495,4 +497,45 @@ func TestOverridesThatWentBackAreForgotten(t *testing.T) {
 		`DELETE FROM versions WHERE version > (SELECT last FROM head)`, `DELETE FROM audit WHERE seq > (SELECT records FROM head)`)
 	eventually(t, "all are forgotten", func() bool { return all.Load() > known })
 	eventually(t, "holders see a new version", func() bool { return c.book.Current().Version > before })
+}
+
+// A backup may have been restored while no coordinator ran, and no holder may be left to tell: then the ledgers do, which were
+// charged under newer rules than there are now, and would go on under those.
+func TestLedgersTellOfABackupThatNobodySaw(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "rules.db")
+	s := open(t, path)
+	ledgers, err := memory.New(memory.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := uint64(0)
+	limit := func(c *coordinatorOf) int64 { // which decides
+		coord, err := coordinator.New(coordinator.Config{Store: ledgers, Book: c.book})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seq++
+		answers, err := coord.Acquire(t.Context(), &ledger.Batch{
+			Holder: 7, Seq: seq, Asks: []ledger.KeyAsk{{Rule: "a", Key: "k", Ask: ledger.Ask{Takes: []int64{1}}}},
+		})
+		if err != nil || answers.Keys[0].Code != ledger.KeyOK {
+			t.Fatal(err, answers)
+		}
+		return answers.Keys[0].Answer.Terms.Bucket.Burst
+	}
+	before := start(t, rulefeed.Config{Store: s})
+	for _, n := range []int64{10, 20, 30} {
+		put(t, s, fmt.Sprintf("rules: [{id: a, limit: %d, window: 8h}]", n))
+		eventually(t, "it is in force", func() bool { return before.limit("a") == n })
+	}
+	if got := limit(before); got != 30 {
+		t.Fatalf("limit %d decides", got)
+	}
+	before.stop()
+	exec(t, path, `UPDATE rules SET document = replace(document, '30', '10'), version = (SELECT last FROM head) - 2`,
+		`UPDATE head SET last = last - 2, records = records - 2, rules = rules - 2`,
+		`DELETE FROM versions WHERE version > (SELECT last FROM head)`, `DELETE FROM audit WHERE seq > (SELECT records FROM head)`)
+	after := start(t, rulefeed.Config{Store: open(t, path)})
+	eventually(t, "the restored limit decides", func() bool { return limit(after) == 10 })
 }
