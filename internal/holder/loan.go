@@ -61,7 +61,8 @@ func (l *Loan) Begin(tat rate.Time, b *rate.Bucket) {
 
 // Spend takes n tokens if the loan was turned for tick: one look and one
 // exchange. tat is the cell after it, or as it was found by a verdict of Dry. By
-// Turned Turn may say more.
+// Turned Turn may say more. By SpentLow they were taken after others were quicker:
+// several processors want the loan.
 func (l *Loan) Spend(tick, n int64, b *rate.Bucket) (tat int64, v Verdict) {
 	if l.tick.Load() != uint32(tick) {
 		return 0, Turned
@@ -73,14 +74,14 @@ func (l *Loan) Spend(tick, n int64, b *rate.Bucket) (tat int64, v Verdict) {
 
 	top := tick*b.Q + (b.Burst-n)*b.P
 
-	for {
+	for v = Spent; ; v = SpentLow {
 		at := l.cell.Load()
 		if at > top {
 			return at, dry(at)
 		}
 
 		if l.cell.CompareAndSwap(at, at+n*b.P) {
-			return at + n*b.P, Spent
+			return at + n*b.P, v
 		}
 	}
 }

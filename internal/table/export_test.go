@@ -18,3 +18,13 @@ func (t *Table) Turned() int64 {
 
 // ReturnLoans gives all loans of the rule back.
 func (r *Rule) ReturnLoans() { r.returnLoans() }
+
+// LeaseLent has a key that is lent leased, as if processors competed for it.
+func (r *Rule) LeaseLent(key string) {
+	if l := r.lent.find(key).loan(); l != nil {
+		r.lease(l)
+	}
+}
+
+// Lent reports whether a key is lent.
+func (r *Rule) Lent(key string) bool { return r.lent.find(key) != nil }

@@ -3,6 +3,7 @@ package table_test
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -150,6 +151,8 @@ func TestABucketIsInOnePlaceAtATime(t *testing.T) {
 					}
 				case 11:
 					r.ReturnLoans()
+				case 12:
+					r.LeaseLent(name(k))
 				default:
 					r.Take(t.Context(), name(k), n, &out)
 
@@ -354,6 +357,115 @@ func TestALentKeyGivesItsBurst(t *testing.T) {
 		if want := max(0, 99-i); (out.Kind == table.Allowed) != (i < 100) || out.Remaining != want {
 			t.Fatalf("request %d, %v after the first: %+v, want %d left", i, time.Since(began), out, want)
 		}
+	}
+}
+
+// A key that several processors compete for is leased, with what is left of it, until it is idle.
+func TestABusyLoanBecomesALease(t *testing.T) {
+	t.Parallel()
+
+	now := rigStart
+	b := newBank(t, func() int64 { return now }, memory.Config{})
+	clock := table.NewVirtualClock(now)
+	tb := table.New(b.coord, table.Config{Inline: true, Clock: clock})
+	b.apply("rules: [{id: r, keyBy: user, limit: 10, window: 1h}]", tb)
+
+	r := tb.Rule("r")
+	take := func(want int64) (c table.Charge) {
+		t.Helper()
+
+		var out table.Outcome
+
+		r.Take(t.Context(), "k", 1, &out)
+
+		if out.Kind != table.Allowed || out.Remaining != want {
+			t.Errorf("%+v, want %d left", out, want)
+		}
+
+		return out.Charge
+	}
+
+	take(9)
+	c := take(8)
+	r.LeaseLent("k")
+	take(7)
+	tb.Refund(c) // of the loan that is over
+	take(7)
+
+	if r.Lent("k") {
+		t.Error("it is lent again while it is in use")
+	}
+
+	for range 20 {
+		at, ok := tb.Next()
+		if !ok {
+			break
+		}
+
+		now = max(now, at)
+		clock.Set(now)
+		tb.Advance(now)
+	}
+
+	if s := tb.Stats(); s.Keys != 0 || s.Rules[0].Allowed[table.FromLease]+s.Rules[0].Allowed[table.FromStore] != 4 {
+		t.Errorf("idle: %+v", s)
+	}
+
+	take(6)
+
+	if !r.Lent("k") {
+		t.Error("it is not lent once more")
+	}
+}
+
+// Where several goroutines compete for one key on several processors, it becomes leased by itself.
+func TestACrowdHasAKeyLeased(t *testing.T) {
+	t.Parallel()
+
+	if runtime.GOMAXPROCS(0) < 2 {
+		t.Skip("one processor has nobody to compete with")
+	}
+
+	b := newBank(t, nil, memory.Config{})
+	tb := table.New(b.coord, table.Config{Inline: true})
+	b.apply("rules: [{id: r, keyBy: user, limit: 1000000000, window: 1s}]", tb)
+
+	r := tb.Rule("r")
+
+	var (
+		out    table.Outcome
+		wg     sync.WaitGroup
+		leased atomic.Bool
+	)
+
+	r.Take(t.Context(), "k", 1, &out)
+
+	if !r.Lent("k") {
+		t.Fatal("it is not lent")
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	for range 4 {
+		wg.Go(func() {
+			for i := 0; !leased.Load() && ctx.Err() == nil; i++ {
+				var out table.Outcome
+				if !r.Quick("k", 1, &out) {
+					r.Take(ctx, "k", 1, &out)
+				}
+
+				if i%100 == 0 && !r.Lent("k") {
+					leased.Store(true)
+				}
+			}
+		})
+	}
+
+	wg.Wait()
+
+	if !leased.Load() {
+		t.Error("it is still lent")
 	}
 }
 

@@ -97,3 +97,31 @@ func (r *Rule) eachLoan(part int, do func(l *loan)) {
 
 	r.lent.of(part, func(n *name) { do(n.loan()) })
 }
+
+// crowd notes that several processors want l at once. A loan is one line of a
+// cache, which they then fetch from each other for each request, once to find
+// the key and once to take the token. Of a lease only the balance is; so the key of
+// every so many such requests, which is a busy one, is leased until it is idle.
+func (r *Rule) crowd(l *loan) {
+	if r.crowds.Add(1)%mostCrowds == 0 {
+		r.lease(l)
+	}
+}
+
+// mostCrowds is few for a key that processors compete for, and more than all others have in a while.
+const mostCrowds = 1_000
+
+// lease gives back l, and has its key leased instead.
+func (r *Rule) lease(l *loan) {
+	key := l.key()
+	hash := r.lent.hash(key)
+	mu := &r.lending[hash>>partShift]
+
+	mu.Lock()
+	defer mu.Unlock()
+
+	if r.lent.at(hash, key) == &l.name && !r.retired.Load() {
+		l.giveBack()
+		r.entryOf(key) // while it is there, borrow lends nothing
+	}
+}

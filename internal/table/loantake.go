@@ -22,7 +22,11 @@ func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
 	}
 
 	switch {
-	case verdict == holder.Spent:
+	case verdict.Passed():
+		if verdict == holder.SpentLow {
+			r.crowd(l)
+		}
+
 		if c.tick.Load() != tick {
 			l.redate() // the request was held up, and is dated too early
 		}

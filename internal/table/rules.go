@@ -23,6 +23,7 @@ type Rule struct {
 	keys    keys
 	lent    keys                         // those whose buckets are here, whole
 	lending [keyParts]sync.Mutex         // one change of the loans of a part at a time
+	crowds  atomic.Int64                 // requests that had to wait for others who wanted the same loan
 	plain   atomic.Bool                  // see Plain
 	shade   atomic.Bool                  // see PlainShadow
 	noting  sync.Mutex                   // one note of plain and shade at a time
