@@ -264,9 +264,8 @@ func (k *slotKey) admit(h *SlotHit, origin Origin, now int64) {
 
 	if !h.look {
 		h.Slot = k.rule.table.desk.tickets.take(k, h.Cost, now)
+		k.rule.count(k.key, &h.Out)
 	}
-
-	k.rule.count(k.key, &h.Out)
 }
 
 // refuse fills in h for a request that is not to be in flight.
@@ -282,7 +281,9 @@ func (k *slotKey) refuse(h *SlotHit, kind Kind, origin Origin) {
 		h.Out.Remaining = k.remaining()
 	}
 
-	k.rule.count(k.key, &h.Out)
+	if !h.look {
+		k.rule.count(k.key, &h.Out)
+	}
 }
 
 // look fills in h with how things stand.
