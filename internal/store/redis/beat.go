@@ -53,6 +53,7 @@ func (s *Store) Beat(ctx context.Context, holders []uint64, ttl time.Duration) (
 	}
 
 	s.id.Store(heard.id)
+	s.spreadLoss(ctx)
 
 	if heard.kept < keepData/2 {
 		if err := s.renewMarks(ctx); err != nil {

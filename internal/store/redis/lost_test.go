@@ -2,6 +2,7 @@ package redis
 
 import (
 	"testing"
+	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/store"
@@ -82,4 +83,52 @@ func TestLostWritesAreCounted(t *testing.T) {
 
 	ask(ledger.Ask{})
 	expect(1, 1, 35)
+}
+
+// Once one slot is found to have lost its data, all are marked, so that a client that comes long after does not begin with nothing.
+func TestALossIsOfTheTimeAtWhichItWasFoundAnywhere(t *testing.T) {
+	server := redistest.NewServer(t)
+	s := openAt(t, []string{server.Address})
+	reader := openReader(t, Config{Addresses: []string{server.Address}})
+	q := &taker{T: t, store: s}
+
+	data := func() Data {
+		t.Helper()
+
+		if _, err := s.Beat(t.Context(), []uint64{1}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+
+		survey, err := reader.Survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		return survey.Data
+	}
+
+	if d := data(); d.Missing != 0 || d.Lost != 0 {
+		t.Fatalf("at the beginning %d marks are missing, and %d tell of a loss", d.Missing, d.Lost)
+	}
+
+	if err := server.Do(t.Context(), "FLUSHALL"); err != nil {
+		t.Fatal(err)
+	}
+
+	if got := q.drain("a", hourly(10), 10); got != 0 {
+		t.Errorf("%d were left after the loss", got)
+	}
+
+	before := data()
+	if before.Missing != 0 || before.Lost != before.Marks || before.LastLoss == 0 {
+		t.Errorf("%d of %d marks are missing, and %d tell of a loss", before.Missing, before.Marks, before.Lost)
+	}
+
+	if got := q.drain("another", hourly(10), 10); got != 0 {
+		t.Errorf("%d were left of a key that nobody had asked for", got)
+	}
+
+	if again := data(); again.LastLoss != before.LastLoss {
+		t.Errorf("the loss was at %d, and now at %d", before.LastLoss, again.LastLoss)
+	}
 }

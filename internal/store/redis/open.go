@@ -131,17 +131,8 @@ func (s *Store) begin(ctx context.Context) error {
 
 	s.first = loss == 0
 
-	sets := make([]rueidis.Completed, len(missing))
-	value := rueidis.BinaryString(binary.LittleEndian.AppendUint64(nil, uint64(loss)))
-
-	for i, mark := range missing {
-		sets[i] = s.client.B().Set().Key(mark).Value(value).Nx().Px(keepData).Build()
-	}
-
-	for _, response := range s.client.DoMulti(ctx, sets...) {
-		if err := response.Error(); err != nil && !rueidis.IsRedisNil(err) {
-			return err
-		}
+	if err := s.mark(ctx, missing, loss); err != nil {
+		return err
 	}
 
 	fresh, err := randomID()
@@ -164,6 +155,24 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 
 	return err
+}
+
+// mark sets those of the marks that are not there: data was lost at loss, µs, or never if that is 0.
+func (s *Store) mark(ctx context.Context, marks []string, loss int64) error {
+	sets := make([]rueidis.Completed, len(marks))
+	value := rueidis.BinaryString(binary.LittleEndian.AppendUint64(nil, uint64(loss)))
+
+	for i, mark := range marks {
+		sets[i] = s.client.B().Set().Key(mark).Value(value).Nx().Px(keepData).Build()
+	}
+
+	for _, response := range s.client.DoMulti(ctx, sets...) {
+		if err := response.Error(); err != nil && !rueidis.IsRedisNil(err) {
+			return err
+		}
+	}
+
+	return nil
 }
 
 // now returns the store's time, µs.
