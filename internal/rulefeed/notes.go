@@ -106,12 +106,12 @@ func (f *Feed) stall(err error) bool {
 	return before == nil || *before != why
 }
 
-// logSwitches says what is off: nobody should have to wonder why nothing is refused.
+// logSwitches says what is switched off now: nobody should have to wonder why nothing is refused.
 func (f *Feed) logSwitches(set *rule.Set) {
-	s := &set.Switches
+	s, now := &set.Switches, f.config.Now()
 	off := func(what string, one rule.Switch) {
-		if one.Off {
-			f.log.Warn("a kill switch is off", "what", what, "switch", one.String())
+		if one.OffAt(now) {
+			f.log.Warn("switched off by a kill switch, and decides nothing", "what", what, "switch", one.String())
 		}
 	}
 	off("all", s.All)

@@ -44,7 +44,7 @@ type Config struct {
 	OnOverrides func(version uint64, rules map[string][]string)
 	// Logger hears of versions, of bad rows and of a store that does not answer; silent by default.
 	Logger *slog.Logger
-	// Now is the clock of bases; nil for that of the system.
+	// Now is the clock of bases and of the ends of switches; nil for that of the system.
 	Now func() time.Time
 }
 

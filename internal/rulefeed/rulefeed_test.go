@@ -340,7 +340,8 @@ func TestSwitchesAreSaid(t *testing.T) {
 	store := open(t, filepath.Join(t.TempDir(), "rules.db"))
 	put(t, store, twoRules)
 	c := start(t, rulefeed.Config{Store: store})
-	value := `{"rules":{"a":{"off":true,"until":"2999-01-01T00:00:00Z","reason":"incident"}}}`
+	value := `{"limiters":{"worker":{"off":true,"until":"2001-01-01T00:00:00Z"}},` +
+		`"rules":{"a":{"off":true,"until":"2999-01-01T00:00:00Z","reason":"incident"}}}`
 	if _, err := store.Write(t.Context(), &rulestore.Change{
 		Author: "ada", Action: "kill", Settings: []rulestore.SettingChange{{Name: "switches", Value: []byte(value)}},
 	}); err != nil {
@@ -348,6 +349,9 @@ func TestSwitchesAreSaid(t *testing.T) {
 	}
 	eventually(t, "the switch is in force", func() bool { return c.book.Current().Switches.Rules["a"].Off })
 	eventually(t, "the log says so", func() bool { return c.log.count("rule:a") == 1 && c.log.count("incident") == 1 })
+	if n := c.log.count("limiter:worker"); n != 0 {
+		t.Errorf("the log says %d times that what is on again is switched off", n)
+	}
 }
 
 // What one write changed is told of these keys alone: those of all others need not be looked up anew.

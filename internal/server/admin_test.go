@@ -58,7 +58,9 @@ func TestRulesAreChangedOverHTTP(t *testing.T) {
 	r.want(t, "PUT /admin/rules/things", `{"limit": -1}`, expected{http.StatusUnprocessableEntity, "limit"})
 	r.want(t, "PUT /admin/switches/rule:things", `{"reason": "incident"}`, expected{http.StatusOK, `"version"`})
 	eventually(t, "the switch is thrown", func() bool { return r.metric(t, `leaseway_switched_off{rule="things"}`) == "1" })
-	eventually(t, "the log says so", func() bool { return r.logged("a kill switch is off", "what") == "rule:things" })
+	eventually(t, "the log says so", func() bool {
+		return r.logged("switched off by a kill switch, and decides nothing", "what") == "rule:things"
+	})
 	r.want(t, "DELETE /admin/switches/rule:things", "", expected{http.StatusOK, `"version"`})
 	eventually(t, "it is on again", func() bool { return r.limit(t) == "3" })
 	r.want(t, "GET /admin/audit", "", expected{http.StatusOK, `"author":"loopback"`})
