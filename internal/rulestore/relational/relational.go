@@ -33,6 +33,9 @@ type Dialect struct {
 	LockOverrides string
 	// Bytes is the type of a key.
 	Bytes string
+	// Clustered is what stands behind the definition of a table to have its rows in the order of its primary key; from such a
+	// table they come into another like it in half the time. Empty where Copy is used.
+	Clustered string
 	// Rows is how many rows one statement inserts best, of many: at most 1000.
 	Rows int
 	// Copy puts many rows into a table faster than statements can; nil for a database without a way of its own. The table then

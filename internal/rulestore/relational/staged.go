@@ -104,7 +104,7 @@ func (s *staged) spill(ctx context.Context) error {
 		}
 		if _, err := s.exec(ctx, "CREATE TEMPORARY TABLE staged (rule TEXT NOT NULL, stored_key "+s.store.dialect.Bytes+" NOT NULL, "+
 			"hint TEXT NOT NULL, tokens BIGINT NOT NULL, burst BIGINT NOT NULL, lease_us BIGINT NOT NULL, expires_us BIGINT NOT NULL, "+
-			"note TEXT NOT NULL, deleted BIGINT NOT NULL, "+unique+")"); err != nil {
+			"note TEXT NOT NULL, deleted BIGINT NOT NULL, "+unique+")"+s.store.dialect.Clustered); err != nil {
 			return err
 		}
 	}

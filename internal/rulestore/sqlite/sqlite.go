@@ -84,7 +84,7 @@ func open(ctx context.Context, config Config) (*Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	dialect := relational.Dialect{
-		BeginRead: "BEGIN", BeginWrite: "BEGIN IMMEDIATE", Bytes: "BLOB", Rows: 10, CodeOf: codeOf,
+		BeginRead: "BEGIN", BeginWrite: "BEGIN IMMEDIATE", Bytes: "BLOB", Clustered: " WITHOUT ROWID", Rows: 10, CodeOf: codeOf,
 		NowMicros: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
 	}
 	behaviour := relational.Config{Poll: config.Poll, Wait: config.Wait, Now: config.Now}
