@@ -1,6 +1,7 @@
 package relational
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -12,7 +13,16 @@ import (
 	"github.com/leaseway/leaseway/internal/rulestore"
 )
 
-const selectOverride = "SELECT " + overrideColumns + ", version FROM overrides"
+// selectOverrides is a statement that reads overrides, as overrides takes them: a key has two rows where one is of an import that
+// has landed.
+func (s *Store) selectOverrides(where string) string {
+	text := "SELECT " + overrideColumns + ", version, 0 AS deleted FROM overrides WHERE " + where
+	if s.dialect.Part > 0 { // SQLite merges the two without sorting them
+		text += " UNION ALL SELECT " + overrideColumns + ", (SELECT version FROM imports WHERE version > 0) AS version, deleted " +
+			"FROM arriving WHERE import = " + landed + " AND " + where
+	}
+	return text + " ORDER BY rule, stored_key"
+}
 
 // step is how many rows are read at a time, and how many keys are looked up with one statement.
 const step = 500
@@ -32,28 +42,46 @@ func (s *Store) Overrides(ctx context.Context, query rulestore.Query) iter.Seq2[
 	}
 }
 
-// found is an override, or why a row is none.
+// found is an override, or why a row is none, or that there is none any more.
 type found struct {
 	override rulestore.Override
 	err      error
+	deleted  bool
 }
 
-// overrides reads what a statement selects.
-func (s *Store) overrides(ctx context.Context, statement string, args ...any) (list []found, err error) {
-	c, err := s.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
-	err = c.each(ctx, func(rows *sql.Rows) error {
-		one, err := scanOverride(rows)
+// overrides reads what a statement of selectOverrides selects, and leaves one row of each key: the one that is in force. It
+// returns how many rows there were, too.
+func (c *session) overrides(ctx context.Context, statement string, args ...any) (list []found, rows int, err error) {
+	err = c.each(ctx, func(row *sql.Rows) error {
+		one, deleted, err := scanOverride(row)
 		if err != nil && rulestore.CodeOf(err) != rulestore.Invalid {
 			return err
 		}
-		list = append(list, found{one, err})
+		rows++
+		if last := len(list) - 1; last >= 0 && sameKey(&one, &list[last].override) {
+			if one.Version > list[last].override.Version {
+				list[last] = found{one, err, deleted}
+			}
+			return nil
+		}
+		list = append(list, found{one, err, deleted})
 		return nil
 	}, statement, args...)
-	return list, err
+	return list, rows, err
+}
+
+func sameKey(a, b *rulestore.Override) bool {
+	return a.Rule == b.Rule && bytes.Equal(a.StoredKey(), b.StoredKey())
+}
+
+// overrides is that of a session which ends with it.
+func (s *Store) overrides(ctx context.Context, statement string, args ...any) (list []found, rows int, err error) {
+	c, err := s.open(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer c.close()
+	return c.overrides(ctx, statement, args...)
 }
 
 func (s *Store) list(ctx context.Context, query rulestore.Query, yield func(rulestore.Override, error) bool) {
@@ -62,34 +90,44 @@ func (s *Store) list(ctx context.Context, query rulestore.Query, yield func(rule
 		yield(rulestore.Override{}, err)
 		return
 	}
-	for yielded := 0; query.Limit == 0 || yielded < query.Limit; {
-		n := step
-		if query.Limit != 0 {
-			n = min(n, query.Limit-yielded)
-		}
-		where, args := " WHERE (rule, stored_key) > ($1, $2)", []any{ruleID, cmpBytes(stored)}
+	left, n := query.Limit, step
+	if left != 0 {
+		n = min(n, left+2) // of the last key there may be another row
+	}
+	for {
+		where, args := "(rule, stored_key) > ($1, $2)", []any{ruleID, cmpBytes(stored)}
 		if query.Rule != "" {
 			if ruleID != query.Rule {
 				stored = nil
 			}
-			where, args = " WHERE rule = $1 AND stored_key > $2", []any{query.Rule, cmpBytes(stored)}
+			where, args = "rule = $1 AND stored_key > $2", []any{query.Rule, cmpBytes(stored)}
 		}
-		page, err := s.overrides(ctx, selectOverride+where+fmt.Sprintf(" ORDER BY rule, stored_key LIMIT %d", n), args...)
+		page, rows, err := s.overrides(ctx, s.selectOverrides(where)+fmt.Sprintf(" LIMIT %d", n), args...)
 		if err != nil {
 			yield(rulestore.Override{}, err)
 			return
 		}
+		if rows == n {
+			page = page[:len(page)-1]
+			last := &page[len(page)-1].override
+			ruleID, stored = last.Rule, last.StoredKey()
+		}
 		for i := range page {
-			if !yield(page[i].override, page[i].err) {
+			switch {
+			case page[i].deleted:
+				continue
+			case !yield(page[i].override, page[i].err):
+				return
+			}
+			left--
+			if left == 0 {
 				return
 			}
 		}
-		if len(page) < n {
+		if rows < n {
 			return
 		}
-		last := page[n-1].override
-		ruleID, stored = last.Rule, last.StoredKey()
-		yielded += n
+		n = step // many are deleted
 	}
 }
 
@@ -121,36 +159,37 @@ func (s *Store) lookup(ctx context.Context, query rulestore.Query, yield func(ru
 				args = append(args, stored)
 			}
 		}
-		rows, err := s.overrides(ctx, selectOverride+" WHERE rule = $1 AND stored_key IN ("+places.String()[1:]+")", args...)
+		list, _, err := s.overrides(ctx, s.selectOverrides("rule = $1 AND stored_key IN ("+places.String()[1:]+")"), args...)
 		if err != nil {
 			yield(rulestore.Override{}, err)
 			return
 		}
-		for i := range rows {
-			one := &rows[i].override
-			if rows[i].err == nil && !one.Expires.IsZero() && !query.Now.Before(one.Expires) {
+		for i := range list {
+			one, err := &list[i].override, list[i].err
+			if list[i].deleted || err == nil && !one.Expires.IsZero() && !query.Now.Before(one.Expires) {
 				continue
 			}
 			one.Key = asked[string(one.StoredKey())]
-			if !yield(*one, rows[i].err) {
+			if !yield(*one, err) {
 				return
 			}
 		}
 	}
 }
 
-// scanOverride reads a row of selectOverride. What somebody put in by hand is an error of code Invalid.
-func scanOverride(rows *sql.Rows) (o rulestore.Override, err error) {
+// scanOverride reads a row of selectOverrides. What somebody put in by hand is an error of code Invalid; of what is deleted only the
+// key is told.
+func scanOverride(rows *sql.Rows) (o rulestore.Override, deleted bool, err error) {
 	var (
 		stored                  []byte
 		lease, expires, version int64
 	)
-	if err := rows.Scan(&o.Rule, &stored, &o.Hint, &o.Limit, &o.Burst, &lease, &expires, &o.Note, &version); err != nil {
-		return o, err
+	if err := rows.Scan(&o.Rule, &stored, &o.Hint, &o.Limit, &o.Burst, &lease, &expires, &o.Note, &version, &deleted); err != nil {
+		return o, deleted, err
 	}
 	o.Version = uint64(max(0, version))
-	if err := o.SetStoredKey(stored); err != nil {
-		return o, err
+	if err := o.SetStoredKey(stored); err != nil || deleted {
+		return o, deleted, err
 	}
 	o.LeaseTTL = time.Duration(lease) * time.Microsecond
 	if expires != 0 {
@@ -160,5 +199,5 @@ func scanOverride(rows *sql.Rows) (o rulestore.Override, err error) {
 		o.LeaseTTL = time.Duration(1<<63 - 1) // and not what the product wraps to
 	}
 	err = o.Check()
-	return o, err
+	return o, false, err
 }

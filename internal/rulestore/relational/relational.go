@@ -7,7 +7,9 @@
 //	Load:   begin, one snapshot ── head, rules, settings ── assemble
 //
 // The row of head is the lock that all writers take, so records follow each other in the order of their commits, and so do the
-// versions of rules among themselves, and those of overrides. Neighbours: internal/rulestore, whose contract this fulfils, and its sqlite and postgres.
+// versions of rules among themselves, and those of overrides. A database with one writer takes an import in parts: see arrival.
+//
+// Neighbours: internal/rulestore, whose contract this fulfils, and its sqlite and postgres.
 package relational
 
 import (
@@ -31,6 +33,9 @@ type Dialect struct {
 	// LockOverrides is a statement that takes the lock of those who write overrides, until the transaction ends. With it many
 	// are written before the row of head is locked, so that others write meanwhile; empty for a database with one writer.
 	LockOverrides string
+	// Part is how many overrides are written at a time, of many, in a database with one writer, which then has the tables of an
+	// arrival; 0 for others.
+	Part int
 	// Bytes is the type of a key.
 	Bytes string
 	// Clustered is what stands behind the definition of a table to have its rows in the order of its primary key; from such a
@@ -78,6 +83,7 @@ type Store struct {
 
 	// Held by the writer of this process that is at work, and by the one of overrides: waiting here costs no connection.
 	turn, overridesTurn chan struct{}
+	arrived             chan struct{} // has one who watches settle an import
 
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
@@ -90,7 +96,7 @@ func New(db *sql.DB, dialect Dialect, config Config) *Store {
 	}
 	return &Store{
 		db: db, dialect: dialect, config: config, turn: make(chan struct{}, 1), overridesTurn: make(chan struct{}, 1),
-		watchers: map[chan struct{}]struct{}{},
+		arrived: make(chan struct{}, 1), watchers: map[chan struct{}]struct{}{},
 	}
 }
 

@@ -2,7 +2,6 @@ package relational
 
 import (
 	"context"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -225,19 +224,24 @@ func (s *staged) applyFew(ctx context.Context, version uint64) (n int64, differe
 	for _, change := range s.batch {
 		stored := change.StoredKey()
 		d := rulestore.Difference{Place: change.Place()}
-		err := s.each(ctx, func(rows *sql.Rows) error {
-			before, err := scanOverride(rows)
-			if err == nil {
-				d.Before = overrideDocument(&before)
-			}
-			return err
-		}, selectOverride+" WHERE rule = $1 AND stored_key = $2", change.Rule, stored)
-		if err != nil && rulestore.CodeOf(err) != rulestore.Invalid { // a bad row is no reason not to replace it
+		before, _, err := s.overrides(ctx, s.store.selectOverrides("rule = $1 AND stored_key = $2"), change.Rule, stored)
+		if err != nil {
 			return 0, nil, err
 		}
 		var rows int64
+		if len(before) > 0 && !before[0].deleted {
+			if rows = 1; before[0].err == nil { // a bad row is no reason not to replace it
+				d.Before = overrideDocument(&before[0].override)
+			}
+		}
+		if s.store.dialect.Part > 0 { // what has landed is older
+			if _, err := s.exec(ctx, "DELETE FROM arriving WHERE import = "+landed+" AND rule = $1 AND stored_key = $2",
+				change.Rule, stored); err != nil {
+				return 0, nil, err
+			}
+		}
 		if change.Delete {
-			rows, err = s.exec(ctx, "DELETE FROM overrides WHERE rule = $1 AND stored_key = $2", change.Rule, stored)
+			_, err = s.exec(ctx, "DELETE FROM overrides WHERE rule = $1 AND stored_key = $2", change.Rule, stored)
 		} else {
 			d.After = overrideDocument(&change.Override)
 			rows, err = s.exec(ctx, "INSERT INTO overrides ("+overrideColumns+", version) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"+

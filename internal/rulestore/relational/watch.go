@@ -25,6 +25,14 @@ func (s *Store) Watch(ctx context.Context, tell func(rulestore.Head, error)) err
 		defer cancel()
 	}
 
+	if s.dialect.Part > 0 {
+		ctx, cancel := context.WithCancel(ctx)
+		var settling sync.WaitGroup
+		settling.Go(func() { s.settleAlways(ctx) })
+		defer settling.Wait()
+		defer cancel()
+	}
+
 	w := watch{store: s, tell: tell}
 	ticker := time.NewTicker(s.config.Poll)
 	defer ticker.Stop()

@@ -53,6 +53,8 @@ const (
 	usualWait = 10 * time.Second
 
 	connections = 8
+
+	part = 2000 // overrides, which hold up other writers for some milliseconds
 )
 
 // Open opens the file and brings its tables up to date. The error is an *rulestore.Error.
@@ -85,6 +87,7 @@ func open(ctx context.Context, config Config) (*Store, error) {
 	}
 	dialect := relational.Dialect{
 		BeginRead: "BEGIN", BeginWrite: "BEGIN IMMEDIATE", Bytes: "BLOB", Clustered: " WITHOUT ROWID", Rows: 10, CodeOf: codeOf,
+		Part:      part,
 		NowMicros: "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
 	}
 	behaviour := relational.Config{Poll: config.Poll, Wait: config.Wait, Now: config.Now}
