@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,6 +147,10 @@ func (r *rig) limits(t *testing.T) {
 
 		if asked := got.header.Get("Asked"); asked != "GET /v1/addresses?q=a%20b" {
 			t.Errorf("the API was asked for %q", asked)
+		}
+
+		if cached := got.header.Values("Cache-Control"); !slices.Equal(cached, []string{"max-age=60"}) {
+			t.Errorf("the API says max-age=60, clients are told %q", cached)
 		}
 	}
 

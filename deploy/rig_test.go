@@ -159,6 +159,7 @@ func serveAPI(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "of the API", http.StatusInternalServerError)
 	default:
 		w.Header().Set("Asked", r.Method+" "+r.URL.RequestURI())
+		w.Header().Set("Cache-Control", "max-age=60")
 
 		// Fields of answers have no place in a request, and placeholders nowhere.
 		for name, values := range r.Header {

@@ -59,10 +59,11 @@ type redirecting struct {
 	target string
 }
 
-// WriteHeader adds where to go on.
+// WriteHeader adds where to go on. nginx then adds the Cache-Control of this answer to that of the API's, which is not ours to change.
 func (a *redirecting) WriteHeader(status int) {
 	if status == http.StatusNoContent {
 		a.Header().Set(accelField, a.target)
+		a.Header().Del("Cache-Control")
 
 		status = http.StatusOK // as nginx has it in its own examples
 	}

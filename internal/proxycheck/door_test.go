@@ -268,6 +268,13 @@ func TestAccelSendsNginxOn(t *testing.T) {
 		t.Errorf("allowed: status %d, fields %v", allowed.Code, allowed.Header())
 	}
 
+	// nginx adds these to what the API says, so that nothing could be cached.
+	for _, name := range []string{"Cache-Control", "Content-Type", "Expires", "Set-Cookie"} {
+		if got := allowed.Header().Values(name); got != nil {
+			t.Errorf("allowed, with %s %q for the API's answer", name, got)
+		}
+	}
+
 	refused := p.asks(t, "POST", "/v1/keys", more...)
 	if refused.Code != http.StatusTooManyRequests || refused.Header().Get("X-Accel-Redirect") != "" || refused.Body.Len() == 0 {
 		t.Errorf("refused: status %d, fields %v", refused.Code, refused.Header())
