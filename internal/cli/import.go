@@ -41,7 +41,7 @@ func newImportEnvoy() *cobra.Command {
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			src, err := readDocument(args[0], cmd.InOrStdin())
 			if err != nil {
-				return err
+				return &server.UsageError{Problems: []string{fmt.Sprintf("%s: %v", args[0], err)}}
 			}
 
 			document, notes, err := envoyimport.Import(args[0], src)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/leaseway/leaseway/internal/server"
 	"github.com/leaseway/leaseway/internal/sim"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -107,7 +108,7 @@ func simulate(cmd *cobra.Command, plan *sim.Plan, form simForm) error {
 	if err == nil && form.picture != "" {
 		err = os.WriteFile(form.picture, report.Picture, 0o644) //nolint:gosec // a picture, for everybody to see
 		if err != nil {
-			return &failure{fmt.Errorf("--plot: %w (name a file in a directory that is there)", err)}
+			return &server.UsageError{Problems: []string{fmt.Sprintf("--plot: %v (name a file in a directory that is there)", err)}}
 		}
 	}
 

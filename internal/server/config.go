@@ -239,8 +239,8 @@ func (c *Config) validate() error {
 			errs = append(errs, usage("--rls-charge %q is neither together nor all", c.RLSCharge))
 		}
 
-		errs = append(errs, c.listenable("--listen", c.Listen), c.listenable("--grpc-listen", c.GRPCListen), c.adminListenable(),
-			c.oneKind(), c.notItself())
+		errs = append(errs, c.listenable("--listen", c.Listen, anySecret), c.listenable("--grpc-listen", c.GRPCListen, anySecret),
+			c.adminListenable(), c.oneKind(), c.notItself())
 	}
 
 	return problems(errs...)
@@ -304,8 +304,12 @@ func addressable(flag, address string) error {
 	return nil
 }
 
-// listenable refuses an address that strangers can reach without a secret over a channel that others can read.
-func (c *Config) listenable(flag, address string) error {
+// anySecret names the flags for what callers of a server may have to show.
+const anySecret = "--token-file (or --tls-client-ca)"
+
+// listenable refuses an address that strangers can reach without a secret over a channel that others can read; secret names the
+// flags for one.
+func (c *Config) listenable(flag, address, secret string) error {
 	if err := addressable(flag, address); err != nil {
 		return err
 	}
@@ -323,7 +327,7 @@ func (c *Config) listenable(flag, address string) error {
 	}
 
 	if c.TokenFile == "" && c.TLSClientCA == "" {
-		missing = append(missing, "--token-file (or --tls-client-ca)")
+		missing = append(missing, secret)
 	}
 
 	if len(missing) == 0 {

@@ -278,6 +278,11 @@ func TestProxySettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
 		}
 	}
 
+	// What is said to mend it is there: a proxy has no tokens.
+	if strings.Contains(wrong.Error(), "--token-file") {
+		t.Errorf("a flag that the proxy has not is named in\n%s", wrong)
+	}
+
 	config, err := loadProxy("--upstream", "nonsense", "--rules", file(t, "rules: []"), "--data-dir", dataDir(t), "--listen", "127.0.0.1:0")
 	must(t, err)
 

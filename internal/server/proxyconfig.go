@@ -123,7 +123,7 @@ func (p *ProxyConfig) validate(c *Config) error {
 	errs = append(errs, addressable("--listen", c.Listen))
 
 	if p.MetricsListen != "" {
-		errs = append(errs, c.listenable("--metrics-listen", p.MetricsListen))
+		errs = append(errs, c.listenable("--metrics-listen", p.MetricsListen, "--tls-client-ca"))
 	}
 
 	return problems(errs...)
