@@ -5,7 +5,9 @@
 -- A refusal goes to the client as Leaseway wrote it. Otherwise the rate-limit fields are left in variables of the transaction,
 -- for http-after-response. Without an answer within the timeout, "open" lets the request through and "closed" refuses it.
 
-local timeout = 200 -- ms: longer than the 20 ms that Leaseway waits for a coordinator, and the 20 ms that it holds a request
+-- ms: longer than the 20 ms that Leaseway waits for a coordinator, and the 20 ms that it holds a request. HAProxy asks four times,
+-- unless it knows httpclient.retries and global has it 0.
+local timeout = 200
 local token = nil -- one of those of --token-file
 
 -- Fields of the connection to the client, and those that only this proxy may say.
