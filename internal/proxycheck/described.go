@@ -41,7 +41,8 @@ func Describe(api huma.API) {
 		},
 		Responses: map[string]*huma.Response{
 			"204": {Description: "It may pass; the fields say what is left. With accel: 200, and X-Accel-Redirect."},
-			"429": {Description: "It is over a limit: pass this on to the client. For nginx, without accel: 403, and this as X-Leaseway-Status."},
+			"429": {Description: "It is over a limit: pass this on to the client. " +
+				"For nginx, without accel: 403, and this as X-Leaseway-Status."},
 			"503": {Description: "It was shed, or its rules cannot be decided: as 429."},
 			"400": {Description: "The proxy does not say what the request is: for its operator."},
 			"403": {Description: "The peer is no trusted proxy, or shows no token: for its operator, without X-Leaseway-Status."},

@@ -239,7 +239,7 @@ func (c *Config) validate() error {
 			errs = append(errs, usage("--rls-charge %q is neither together nor all", c.RLSCharge))
 		}
 
-		errs = append(errs, c.listenable("--listen", c.Listen, anySecret), c.listenable("--grpc-listen", c.GRPCListen, anySecret),
+		errs = append(errs, c.listenable("--listen", c.Listen, toShow), c.listenable("--grpc-listen", c.GRPCListen, toShow),
 			c.adminListenable(), c.oneKind(), c.notItself())
 	}
 
@@ -304,12 +304,12 @@ func addressable(flag, address string) error {
 	return nil
 }
 
-// anySecret names the flags for what callers of a server may have to show.
-const anySecret = "--token-file (or --tls-client-ca)"
+// toShow names the flags for what callers of a server may have to show.
+const toShow = "--token-file (or --tls-client-ca)"
 
-// listenable refuses an address that strangers can reach without a secret over a channel that others can read; secret names the
+// listenable refuses an address that strangers can reach without a secret over a channel that others can read; required names the
 // flags for one.
-func (c *Config) listenable(flag, address, secret string) error {
+func (c *Config) listenable(flag, address, required string) error {
 	if err := addressable(flag, address); err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func (c *Config) listenable(flag, address, secret string) error {
 	}
 
 	if c.TokenFile == "" && c.TLSClientCA == "" {
-		missing = append(missing, secret)
+		missing = append(missing, required)
 	}
 
 	if len(missing) == 0 {
