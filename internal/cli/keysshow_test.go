@@ -165,7 +165,7 @@ func TestKeysShowRefuses(t *testing.T) {
 		{[]string{"--store", url, "--rules", rules, "none", "a"}, 2, "no rule"},
 		{[]string{"--store", url, "--rules", rules, "bucket", ""}, 2, "empty part"},
 		{[]string{"--store", url, "-o", "xml", "bucket", "a"}, 2, "none of table, json and yaml"},
-		{[]string{"--store", url, "bucket", "a"}, 1, "cannot be used"},
+		{[]string{"--store", url, "bucket", "a"}, 1, "(--store names it; leaseway doctor with the same --store flags says what to do)"},
 	} {
 		status, _, stderr := invoke(t, append([]string{"keys", "show"}, test.args...)...)
 		if status != test.status || !strings.Contains(stderr, test.says) {

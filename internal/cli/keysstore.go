@@ -106,7 +106,7 @@ func showKey(ctx context.Context, config *redis.Config, set *rule.Set, key store
 
 	reader, err := redis.NewReader(ctx, *config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w (--store names it; leaseway doctor with the same --store flags says what to do)", err)
 	}
 	defer reader.Close()
 
