@@ -24,14 +24,7 @@ func (c *Coordinator) StoreTime() (now int64, ok bool) {
 // Lend lends the bucket of a key whole to a table in this process, until it is
 // returned or recalled. ok is false if tokens of it have to be leased, or nothing is to be had: Acquire tells.
 func (c *Coordinator) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (lent ledger.Lent, ok bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.counts.panics.Add(1)
-			c.rarely("a panic was recovered", "panic", p, "stack", string(debug.Stack()))
-
-			ok = false
-		}
-	}()
+	defer c.recovered(func() { ok = false })
 
 	lender, ok := c.store.(store.Lender)
 	edition := c.book.now()
@@ -64,16 +57,39 @@ func (c *Coordinator) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (lent ledger
 	return lent, true
 }
 
-// foreknown returns what is known of the override of an ask's key; nil if there are none from outside the document.
+// recovered is deferred: after a panic it calls failed.
+func (c *Coordinator) recovered(failed func()) {
+	if p := recover(); p != nil {
+		c.counts.panics.Add(1)
+		c.rarely("a panic was recovered", "panic", p, "stack", string(debug.Stack()))
+		failed()
+	}
+}
+
+// Prepare waits, some milliseconds at most, for what Lend wants to know of a key, so that Lend need not. It takes no lock of the table.
+func (c *Coordinator) Prepare(ruleID, key string) {
+	if c.outside == nil {
+		return
+	}
+
+	defer c.recovered(func() {})
+
+	asks := [1]ledger.KeyAsk{{Rule: ruleID, Key: key}}
+	c.outside.learn(c.book.now().overridable(asks[:], nil), make([]remembered, 1))
+}
+
+// foreknown returns what is known by now of the override of an ask's key; nil if there are none from outside the document.
 func (c *Coordinator) foreknown(edition *edition, asks *[1]ledger.KeyAsk) *remembered {
 	if c.outside == nil {
 		return nil
 	}
 
-	known := make([]remembered, 1)
-	c.outside.learn(edition.overridable(asks[:], nil), known)
+	known := &remembered{}
+	for _, one := range edition.overridable(asks[:], nil) {
+		*known, _ = c.outside.of(one.overrideID, c.clock().UnixMicro())
+	}
 
-	return &known[0]
+	return known
 }
 
 // Return takes back what of has of a key's bucket, if it still has it.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/leaseway/leaseway/internal/store/memory"
 	"github.com/leaseway/leaseway/internal/table"
@@ -92,8 +93,10 @@ func TestBorrowedAndLeasedEachIsCountedOnce(t *testing.T) {
 	)
 
 	c := &crowd{bank: newBank(t, nil, memory.Config{})}
-	for i := range c.tables {
-		c.tables[i] = table.New(c.coord, table.Config{Inline: i != 1})
+	c.book.Lengthen(time.Hour)
+
+	for i := range c.tables { // none decides by itself, and no lease expires, however slow this machine is
+		c.tables[i] = table.New(c.coord, table.Config{Inline: i != 1, Deadline: time.Minute})
 	}
 
 	c.apply(doc, c.tables[:]...)

@@ -16,6 +16,9 @@ type Lender interface {
 	// does, µs; ok is false if nothing can be lent of it.
 	StoreTime() (now int64, ok bool)
 
+	// Prepare waits, some milliseconds at most, for what Lend has to know of a key, which itself waits for nothing.
+	Prepare(ruleID, key string)
+
 	// Lend lends the bucket of a key. ok is false if it has to be leased, or if Acquire can tell why nothing is to be had.
 	Lend(ask *ledger.LoanAsk, to ledger.Borrower) (lent ledger.Lent, ok bool)
 
@@ -88,22 +91,20 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 	hash := r.lent.hash(key)
 	mu := &r.lending[hash>>partShift]
 
+	if l, ok := r.standing(hash, key); !ok {
+		return l, false
+	}
+
+	r.table.lender.Prepare(r.id, r.ledgerKey(key)) // without the lock, which other keys need, too
+
 	mu.Lock()
 	defer mu.Unlock()
 
-	if l = r.lent.at(hash, key).loan(); l != nil {
-		if _, v := l.At(); v != holder.Closed && !l.outdated() {
-			return l, false
-		}
-
-		l.giveBack()
+	if l, ok := r.standingNow(hash, key); !ok {
+		return l, false
 	}
 
 	t := r.table
-	if r.keys.at(hash, key) != nil || r.retired.Load() || t.closed.Load() || t.keys.Load() >= t.cfg.MaxKeys {
-		return nil, false
-	}
-
 	l = &loan{}
 	l.setKey(key)
 
@@ -119,6 +120,31 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 	}
 
 	return l, true
+}
+
+// standing returns the loan of a key if it stands, and reports whether one can be made if not.
+func (r *Rule) standing(hash uint64, key string) (l *loan, lendable bool) {
+	mu := &r.lending[hash>>partShift]
+
+	mu.Lock()
+	defer mu.Unlock()
+
+	return r.standingNow(hash, key)
+}
+
+// standingNow is standing under the lock of the key's part.
+func (r *Rule) standingNow(hash uint64, key string) (l *loan, lendable bool) {
+	if l = r.lent.at(hash, key).loan(); l != nil {
+		if _, v := l.At(); v != holder.Closed && !l.outdated() {
+			return l, false
+		}
+
+		l.giveBack()
+	}
+
+	t := r.table
+
+	return nil, r.keys.at(hash, key) == nil && !r.retired.Load() && !t.closed.Load() && t.keys.Load() < t.cfg.MaxKeys
 }
 
 // open has the bucket lent, and reports whether it was.

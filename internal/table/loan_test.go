@@ -103,7 +103,9 @@ func TestABucketIsInOnePlaceAtATime(t *testing.T) {
 	)
 
 	b := newBank(t, nil, memory.Config{MaxKeys: 64})
-	tables := []*table.Table{table.New(b.coord, table.Config{Inline: true}), table.New(b.coord, table.Config{Inline: true})}
+	b.book.Lengthen(time.Hour)                                    // nothing renews what is leased while rules change, and what expires is lost, on purpose
+	patience := table.Config{Inline: true, Deadline: time.Minute} // no request decides by itself, however slow this machine is
+	tables := []*table.Table{table.New(b.coord, patience), table.New(b.coord, patience)}
 	b.apply(slow, tables...)
 
 	var (
