@@ -14,7 +14,7 @@ import (
 )
 
 // many is how many overrides arrive in several parts.
-const many = 9_000
+const many = 3_600
 
 // book is what should be in force: the limit of each customer, and the version that wrote it.
 type book map[string][2]int64
@@ -161,7 +161,7 @@ func TestRulesAreChangedDuringAnImport(t *testing.T) {
 	imported, changed := make(chan *rulestore.Record, 1), make(chan *rulestore.Record, 1)
 	go func() { imported <- book{}.imports(t, s, customers{0, 5 * many}, 1) }()
 	for left(t, db) == 0 {
-		continue // it begins to arrive, in some twenty parts
+		continue // it begins to arrive, in several parts
 	}
 	run(t, db, "BEGIN IMMEDIATE") // the next part waits, and meanwhile another writer comes
 	go func() {
@@ -190,7 +190,7 @@ func TestAnImportThatBreaksOffLeavesNothing(t *testing.T) {
 	b.imports(t, s, customers{0, many}, 1)
 	settle(t, s, db)
 
-	run(t, db, "CREATE TRIGGER fails BEFORE INSERT ON arriving WHEN new.stored_key = CAST('kcustomer-08000' AS BLOB) "+
+	run(t, db, "CREATE TRIGGER fails BEFORE INSERT ON arriving WHEN new.stored_key = CAST('kcustomer-03000' AS BLOB) "+
 		"BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
 	changes := make([]rulestore.OverrideChange, many)
 	for i := range changes {
