@@ -3,6 +3,7 @@ package leaseway
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/rpc"
@@ -30,6 +31,10 @@ func Dial(ctx context.Context, urls []string, opts ...Option) (*Limiter, error) 
 
 	l, err := Over(ctx, client, append(opts, WithIncarnation(holder))...)
 	if err != nil {
+		if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeUnavailable {
+			e.Message += ": asked " + strings.Join(urls, ", ")
+		}
+
 		err = explain(ctx, client, err)
 		_ = client.Close()
 

@@ -61,7 +61,7 @@ func gather(opts []Option) options {
 func WithName(name string) Option { return optionFunc(func(o *options) { o.name = name }) }
 
 // WithDeadline bounds how long a request waits for a coordinator before the
-// rule's onUnavailable decides. The default is 20 ms.
+// rule's onUnavailable decides. The default is 20 ms, for a d of 0 or less, too.
 func WithDeadline(d time.Duration) Option { return optionFunc(func(o *options) { o.deadline = d }) }
 
 // WithCoordinatorKeys pins the public keys whose signatures are believed; give
@@ -97,7 +97,7 @@ func WithLogger(logger *slog.Logger) Option {
 func WithInsecure() Option { return optionFunc(func(o *options) { o.insecure = true }) }
 
 // WithMaxKeys bounds how many keys are remembered. Beyond it keys are decided
-// by the coordinator one by one, as exactly but not as fast. The default is 4,000,000.
+// by the coordinator one by one, as exactly but not as fast. The default is 4,000,000, for an n of 0 or less, too.
 func WithMaxKeys(n int64) Option { return optionFunc(func(o *options) { o.maxKeys = n }) }
 
 // WithInProcess says that the source given to Over is in this process, so that
@@ -129,7 +129,7 @@ func WithSwitches(switches rule.Switches) Option {
 // WithWorkers says that this process serves n requests at once. For the worker
 // shedder of the rules its load is then the share of them that are busy, as
 // Begin and End tell, which the middleware of leasewayhttp calls; and n is what
-// it adds to the capacity of the fleet. The default is not to know.
+// it adds to the capacity of the fleet. The default is not to know, as by an n of 0 or less.
 func WithWorkers(n int) Option {
 	return optionFunc(func(o *options) { o.workers = int64(max(0, n)) })
 }

@@ -204,7 +204,7 @@ func unusable(ctx context.Context, config *redis.Config, err error) error {
 		e.Code, e.Message = leaseway.CodeUnavailable, "Redis does not answer"
 		e.Hint = "check that it runs there; with WithLateRedis a process starts without it; leaseway doctor --store says more"
 	case redis.TroublePassword, redis.TroubleNoPassword, redis.TroubleRights, redis.TroublePlaintext, redis.TroubleAuthority,
-		redis.TroubleName, redis.TroubleCertificate, redis.TroubleMaster:
+		redis.TroubleName, redis.TroubleCertificate, redis.TroubleMaster, redis.TroubleSentinel:
 	}
 
 	return e

@@ -56,7 +56,7 @@ func (r *routes) handler(adminApart bool) http.Handler {
 	described := rest.New(api, Version())
 	r.door.Register(described)
 	proxycheck.Describe(described)
-	api.HandleFunc("/v1/check", onlyBy("POST"))
+	api.HandleFunc("/v1/check", onlyBy("POST", "GET is for proxies, and says which by ?profile="))
 	api.HandleFunc("/v1/rules/{ruleId}/check", onlyBy("POST"))
 	api.HandleFunc("/v1/", notFound)
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 )
 
@@ -34,11 +35,11 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 			"that is set, as is /admin, which coordinators alone have")
 }
 
-// onlyBy answers requests by another method than those that a path takes.
-func onlyBy(methods string) http.HandlerFunc {
+// onlyBy answers requests by another method than those that a path takes, or without what they need.
+func onlyBy(methods string, needs ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Allow", methods)
-		writeProblem(w, http.StatusMethodNotAllowed, "this path takes "+methods)
+		writeProblem(w, http.StatusMethodNotAllowed, strings.Join(append([]string{"this path takes " + methods}, needs...), "; "))
 	}
 }
 
