@@ -22,6 +22,7 @@ const (
 
 // keptSettings is what stands in settingsName: settings and versions of a rulestore.State.
 type keptSettings struct {
+	Kind     string                     `json:"kind,omitempty"` // of the store: see Config
 	Settings map[string]json.RawMessage `json:"settings"`
 	Written  map[string]uint64          `json:"written"`
 	Bad      []string                   `json:"bad,omitempty"` // places
@@ -44,6 +45,10 @@ func (f *Feed) kept() (*rulestore.State, error) {
 	var s keptSettings
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, fmt.Errorf("read the last settings, of %s: %w", settingsName, err)
+	}
+	if s.Kind != "" && f.config.Kind != "" && s.Kind != f.config.Kind {
+		return nil, fmt.Errorf("the rules that were kept in %s are of another rule store (%s): start once while this one (%s) answers",
+			f.config.Dir, s.Kind, f.config.Kind)
 	}
 	state.Settings, state.Written = s.Settings, s.Written
 	for _, place := range s.Bad {
@@ -72,7 +77,7 @@ func (f *Feed) keep(state *rulestore.State, set *rule.Set) {
 	if f.config.Dir == "" {
 		return
 	}
-	s := keptSettings{Settings: state.Settings, Written: state.Written}
+	s := keptSettings{Kind: f.config.Kind, Settings: state.Settings, Written: state.Written}
 	for _, row := range state.Bad {
 		s.Bad = append(s.Bad, row.Place)
 	}

@@ -37,6 +37,8 @@ type Config struct {
 	Book *coordinator.Book
 	// Dir is where the last good rules are kept for a start without the store; "" for nowhere.
 	Dir string
+	// Kind is a word for the store, such as sqlite: what was kept of one is not taken for another's. "" for any.
+	Kind string
 	// Seed is what the store begins with if it never had a rule or setting; nil for nothing.
 	Seed *rule.Set
 	// OnOverrides is called, and must return soon, when a version has changed overrides: of which rules and which of their

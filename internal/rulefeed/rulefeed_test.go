@@ -264,6 +264,24 @@ func TestNoRulesAtAllAreNoStart(t *testing.T) {
 	}
 }
 
+// A directory that served one store must not begin another one with its rules.
+func TestRulesKeptOfAnotherStoreAreNoStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store := open(t, filepath.Join(dir, "rules.db"))
+	put(t, store, twoRules)
+	start(t, rulefeed.Config{Store: store, Dir: dir, Kind: "sqlite"}).stop()
+
+	late := rulefeed.NewLate(t.Context(), func(context.Context) (rulefeed.Opened, error) { return nil, errors.New("refused") })
+	feed, err := rulefeed.New(rulefeed.Config{Store: late, Book: coordinator.NewBook(nil), Dir: dir, Kind: "postgres"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := feed.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "another rule store (sqlite)") {
+		t.Errorf("started with the rules of another store: %v", err)
+	}
+}
+
 // After a backup was restored holders have higher versions than the store.
 func TestTheBaseGoesUpForAll(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,15 @@ func (c *Config) ruleStore() (opener, error) {
 	return nil, usage("--rule-store is none of sqlite, sqlite:FILE and postgres://USER@HOST/DATABASE: write one of them")
 }
 
+// ruleStoreKind returns what the rule store is: sqlite or postgres.
+func (c *Config) ruleStoreKind() string {
+	if strings.HasPrefix(c.RuleStore, "postgres") {
+		return "postgres"
+	}
+
+	return sqliteStore
+}
+
 // OpenRuleStore opens the rule store that RuleStore, RuleStorePasswordFile and DataDir name, beside a server that may have it open,
 // too. The error is a *UsageError where the settings are wrong.
 func (c *Config) OpenRuleStore(ctx context.Context) (rulefeed.Opened, error) {
@@ -139,7 +148,8 @@ func (e *engine) openFeed(ctx context.Context, config *Config, book *coordinator
 	e.overrides = coordinator.NewOverrides(rulefeed.Source{Store: e.ruleStore}, nil, e.log)
 
 	e.feed, err = rulefeed.New(rulefeed.Config{
-		Store: e.ruleStore, Book: book, Dir: config.stateDir(), Seed: seed, OnOverrides: e.overrides.Changed, Logger: e.log,
+		Store: e.ruleStore, Book: book, Dir: config.stateDir(), Kind: config.ruleStoreKind(), Seed: seed,
+		OnOverrides: e.overrides.Changed, Logger: e.log,
 	})
 	if err != nil {
 		return err
