@@ -57,6 +57,10 @@ func show(s *ledger.State) shown {
 	}
 	slices.SortFunc(v.slots.Holdings, func(a, b slots.Holding) int { return int(a.Holder) - int(b.Holder) })
 
+	if v.ahead.Used == 0 && len(v.ahead.Leases) == 0 {
+		v.ahead.Start = 0 // all of it was given back: what is at rest says nothing of it
+	}
+
 	return v
 }
 
