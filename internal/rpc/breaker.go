@@ -70,14 +70,17 @@ func (b *breaker) spare(at time.Duration) {
 	}
 }
 
-// hasten lets the probe of an open breaker go at the instant at, if it would have to wait longer.
-func (b *breaker) hasten(at time.Duration) {
+// hasten lets the probe of an open breaker go at the instant at, if it would have to wait longer. The replica is
+// there again: if that probe fails, pauses grow anew, after one of first.
+func (b *breaker) hasten(at, first time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
 	if b.until.Load() > int64(at) {
 		b.until.Store(max(1, int64(at)))
 	}
+
+	b.backoff = min(b.backoff, first)
 }
 
 // succeed closes the breaker, and reports whether it was open.

@@ -147,15 +147,35 @@ func TestAReplicaThatWantsRestIsNotBroken(t *testing.T) {
 	}
 }
 
+// What failed while nobody was there says nothing of one who is: it does not keep a holder away for the longest pause.
+func TestASignOfLifeEndsLongPauses(t *testing.T) {
+	b, now := opened(t)
+
+	for range 5 {
+		_, probe := b.enter(now)
+		b.fail(now, probe, few)
+		now = time.Duration(b.until.Load())
+	}
+
+	b.hasten(now, minBackoff)
+
+	_, probe := b.enter(now)
+	b.fail(now, probe, few)
+
+	if d := time.Duration(b.until.Load()) - now; !probe || d > 2*minBackoff {
+		t.Errorf("the next probe is due after %v, want %v at most", d, 2*minBackoff)
+	}
+}
+
 func TestASignOfLifeHastensTheProbe(t *testing.T) {
 	b, due := opened(t)
-	b.hasten(due + msec)
+	b.hasten(due+msec, minBackoff)
 
 	if b.refuses(due) {
 		t.Error("the probe has to wait longer than before")
 	}
 
-	b.hasten(10 * msec)
+	b.hasten(10*msec, minBackoff)
 
 	if ok, _ := b.enter(10*msec - 1); ok {
 		t.Error("a call went through before the probe was due")
@@ -166,7 +186,7 @@ func TestASignOfLifeHastensTheProbe(t *testing.T) {
 	}
 
 	b.succeed()
-	b.hasten(20 * msec)
+	b.hasten(20*msec, minBackoff)
 
 	if b.open() {
 		t.Error("a sign of life opened a breaker")

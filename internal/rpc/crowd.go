@@ -9,12 +9,12 @@ import (
 const (
 	// perHolder is the time in which a coordinator has room for one holder that
 	// comes back, with its rules, its leases and half the processor for others.
-	perHolder = 500 * time.Microsecond
+	perHolder = 400 * time.Microsecond
 	// perFailure is the time for one holder whose calls go on failing. Whoever comes too late for an answer has cost
 	// as much as one who got it, so when that is most of them only far fewer calls let anybody through.
 	perFailure = 2 * perHolder
 	// maxSpread is the time that a fleet of any size spreads over.
-	maxSpread = 5 * time.Second
+	maxSpread = 4 * time.Second
 )
 
 // crowd is how many holders there are, as the last answer had it. When a

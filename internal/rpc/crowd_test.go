@@ -13,8 +13,8 @@ func TestPausesGrowWithTheFleet(t *testing.T) {
 		{0, minBackoff, maxBackoff, helloSpread}, // not known yet
 		{3, minBackoff, maxBackoff, helloSpread},
 		{200, minBackoff, maxBackoff, helloSpread},
-		{1_000, 125 * msec, time.Second, 500 * msec},
-		{10_000, 1_250 * msec, maxSpread, 5 * time.Second},
+		{1_000, minBackoff, 800 * msec, 400 * msec},
+		{10_000, time.Second, maxSpread, 4 * time.Second},
 		{1 << 62, maxSpread, maxSpread, maxSpread}, // whatever is claimed
 	} {
 		c := &crowd{}

@@ -129,7 +129,7 @@ func (r *replica) follow(ctx context.Context, now func() time.Duration) {
 		case connectivity.Ready:
 			switch after := r.arrive(helloSpread); {
 			case r.open():
-				r.hasten(now() + after)
+				r.hasten(now()+after, r.crowd.pauses().first)
 			case r.large():
 				r.spare(now() + after)
 			}

@@ -136,7 +136,7 @@ func TestAnAnswerEndsTheWaitForRules(t *testing.T) {
 
 	go func() { back <- c.await(t.Context(), time.Hour) }()
 
-	r.hasten(0)
+	r.hasten(0, minBackoff)
 
 	if _, err := c.Acquire(t.Context(), n.take("k")); err != nil {
 		t.Fatal(err)
