@@ -61,7 +61,7 @@ func (l *Loan) Begin(tat rate.Time, b *rate.Bucket) {
 
 // Spend takes n tokens if the loan was turned for tick: one look and one
 // exchange. tat is the cell after it, or as it was found by a verdict of Dry. By
-// Turned Turn may say more. By SpentLow they were taken after others were quicker:
+// Turned Turn may say more. By SpentLate they were taken after others were quicker:
 // several processors want the loan.
 func (l *Loan) Spend(tick, n int64, b *rate.Bucket) (tat int64, v Verdict) {
 	if l.tick.Load() != uint32(tick) {
@@ -74,7 +74,7 @@ func (l *Loan) Spend(tick, n int64, b *rate.Bucket) (tat int64, v Verdict) {
 
 	top := tick*b.Q + (b.Burst-n)*b.P
 
-	for v = Spent; ; v = SpentLow {
+	for v = Spent; ; v = SpentLate {
 		at := l.cell.Load()
 		if at > top {
 			return at, dry(at)
@@ -202,7 +202,7 @@ func (l *Loan) Count(b *rate.Bucket) (spent int64, v Verdict) {
 	at, v := l.grab()
 
 	switch v {
-	case Turned, SpentLow, Dry:
+	case Turned, SpentLow, SpentLate, Dry:
 		return 0, v
 	case Closed:
 		spent = (l.start - l.base) / b.P
@@ -222,7 +222,7 @@ func (l *Loan) End(when Ended, b *rate.Bucket) (at int64, v Verdict) {
 	at, v = l.grab()
 
 	switch v {
-	case Turned, SpentLow, Dry:
+	case Turned, SpentLow, SpentLate, Dry:
 		return 0, v
 	case Closed:
 		at = l.start

@@ -16,6 +16,8 @@ const (
 	Spent
 	// SpentLow: it is admitted, and a refill should be on its way.
 	SpentLow
+	// SpentLate: it is admitted, of a loan for which others were quicker: several processors want it.
+	SpentLate
 	// Dry: the balance does not cover it.
 	Dry
 	// Closed: the loan is over; the ledger has the bucket.
@@ -23,7 +25,7 @@ const (
 )
 
 // Passed reports whether the request is admitted.
-func (v Verdict) Passed() bool { return v == Spent || v == SpentLow }
+func (v Verdict) Passed() bool { return v == Spent || v == SpentLow || v == SpentLate }
 
 // clockShift: 64 tokens are spent between two looks at the real clock.
 const clockShift = 6

@@ -23,7 +23,7 @@ func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
 
 	switch {
 	case verdict.Passed():
-		if verdict == holder.SpentLow {
+		if verdict == holder.SpentLate {
 			r.crowd(l)
 		}
 
@@ -61,7 +61,7 @@ func (l *loan) decide(n int64, out *Outcome) bool {
 			return true
 		case holder.Closed:
 			return false
-		case holder.Turned, holder.SpentLow:
+		case holder.Turned, holder.SpentLow, holder.SpentLate:
 			runtime.Gosched()
 		}
 	}
@@ -257,7 +257,7 @@ func (l *loan) credit(n int64, counted bool) bool {
 			return true
 		case holder.Closed:
 			return false
-		case holder.Turned, holder.SpentLow, holder.Dry:
+		case holder.Turned, holder.SpentLow, holder.SpentLate, holder.Dry:
 			runtime.Gosched()
 		}
 	}
