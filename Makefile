@@ -56,15 +56,15 @@ postgres: ## Install Postgres, which the tests of the rule store start
 	{ echo "Postgres cannot be installed here: install version 15 or later so that it is on the PATH" >&2; exit 1; }
 
 # Debian's packages also start services, which are not needed: RUNLEVEL=1 has them not do so.
-proxies: ## Install nginx, Caddy, HAProxy, promtool and systemd-analyze, which the tests of deploy/ run
-	@missing=; for program in nginx caddy haproxy promtool systemd-analyze; do \
+proxies: ## Install nginx, Caddy, HAProxy, promtool and systemd-analyze, which the tests of deploy/ run, and curl, which those of examples/ do
+	@missing=; for program in nginx caddy haproxy promtool systemd-analyze curl; do \
 	  PATH="$$PATH:/usr/sbin" command -v $$program >/dev/null || missing="$$missing $$program"; \
 	done; \
 	[ -z "$$missing" ] || { \
 	  packages=$$(echo $$missing | sed 's/promtool/prometheus/; s/systemd-analyze/systemd/'); echo "installing $$packages"; \
 	  RUNLEVEL=1 apt-get install -y --no-install-recommends $$packages >/dev/null || \
 	  { apt-get update >/dev/null && RUNLEVEL=1 apt-get install -y --no-install-recommends $$packages >/dev/null; } || \
-	  { echo "cannot be installed here:$$missing. Have nginx 1.22, Caddy 2.6, HAProxy 2.6 with Lua, promtool 2.42 and systemd 252, or later, on the PATH" >&2; exit 1; }; }
+	  { echo "cannot be installed here:$$missing. Have nginx 1.22, Caddy 2.6, HAProxy 2.6 with Lua, promtool 2.42, systemd 252, or later, and curl on the PATH" >&2; exit 1; }; }
 
 # That the peers of docs/benchmarks.md still compile, and decide alike; and the routers of the examples.
 test-bench:
