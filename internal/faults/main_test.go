@@ -34,14 +34,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	redisServers.Stop()
 
-	// The proxy leaves some of its own behind when a toxic is on as it stops.
-	const proxy = "github.com/Shopify/toxiproxy/v2"
-
-	if err := goleak.Find(
-		goleak.IgnoreAnyFunction(proxy+".(*ToxicLink).read"),
-		goleak.IgnoreAnyFunction(proxy+".(*ToxicLink).write"),
-		goleak.IgnoreAnyFunction(proxy+"/toxics.(*ToxicStub).Run"),
-	); err != nil && code == 0 {
+	if err := goleak.Find(redistest.ProxyRemains()...); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 
 		code = 1

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	servers.Stop()
 
 	if code == 0 {
-		if err := goleak.Find(redistest.DriverNaps()...); err != nil {
+		if err := goleak.Find(append(redistest.DriverNaps(), redistest.ProxyRemains()...)...); err != nil {
 			_, _ = os.Stderr.WriteString(err.Error() + "\n")
 			code = 1
 		}
