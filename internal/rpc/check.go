@@ -14,7 +14,7 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-// maxAttributes bounds the headers and the descriptors of one request, each.
+// maxAttributes bounds the headers, the descriptors and the entries of one request, each.
 const maxAttributes = 256
 
 // ErrUnknownRule is what a Decider returns for a rule that is not in force.
@@ -109,18 +109,26 @@ func (h checkHandler) CheckRule(ctx context.Context, msg *leasewayv1.CheckRuleRe
 }
 
 func decodeRequest(msg *leasewayv1.CheckRequest) (*rule.Request, *fault) {
-	switch {
-	case len(msg.GetHeaders()) > maxAttributes:
-		return nil, &fault{"headers", fmt.Sprintf("has %d entries; send at most %d", len(msg.GetHeaders()), maxAttributes)}
-	case len(msg.GetDescriptors()) > maxAttributes:
-		return nil, &fault{"descriptors", fmt.Sprintf("has %d entries; send at most %d", len(msg.GetDescriptors()), maxAttributes)}
-	case msg.GetCost() < 0 || msg.GetCost() > rule.MaxCost:
+	for _, list := range []struct {
+		field string
+		size  int
+	}{{"headers", len(msg.GetHeaders())}, {"descriptors", len(msg.GetDescriptors())}, {"entries", len(msg.GetEntries())}} {
+		if list.size > maxAttributes {
+			return nil, &fault{list.field, fmt.Sprintf("has %d entries; send at most %d", list.size, maxAttributes)}
+		}
+	}
+
+	if msg.GetCost() < 0 || msg.GetCost() > rule.MaxCost {
 		return nil, badCost(msg.GetCost())
 	}
 
 	req := &rule.Request{
 		User: msg.GetUser(), APIKey: msg.GetApikey(), Method: msg.GetMethod(), Host: msg.GetHost(), Path: msg.GetPath(),
-		Descriptors: msg.GetDescriptors(), Cost: msg.GetCost(), Peek: msg.Cost != nil && msg.GetCost() == 0,
+		Descriptors: msg.GetDescriptors(), Domain: msg.GetDomain(), Cost: msg.GetCost(), Peek: msg.Cost != nil && msg.GetCost() == 0,
+	}
+
+	for _, e := range msg.GetEntries() {
+		req.Entries = append(req.Entries, rule.Entry{Key: e.GetKey(), Value: e.GetValue()})
 	}
 
 	for _, class := range []struct {

@@ -52,6 +52,7 @@ func TestCheckAsksWithAllThatIsKnown(t *testing.T) {
 		User: "u", Apikey: "k", Ip: "2001:db8::1", Method: "GET", Host: "h", Path: "/p", Cost: proto.Int64(3),
 		Headers:     []*leasewayv1.Header{{Name: "x-a", Value: "1"}, {Name: "X-A", Value: "2"}},
 		Descriptors: map[string]string{"d": "e"}, PassDelay: true,
+		Domain: "edge", Entries: []*leasewayv1.Entry{{Key: "service", Value: "cart"}, {Key: "method"}, {Key: "service", Value: "pay"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +61,7 @@ func TestCheckAsksWithAllThatIsKnown(t *testing.T) {
 	want := Question{PassDelay: true, Request: rule.Request{
 		User: "u", APIKey: "k", IP: netip.MustParseAddr("2001:db8::1"), Method: "GET", Host: "h", Path: "/p", Cost: 3,
 		Headers: map[string][]string{"X-A": {"1", "2"}}, Descriptors: map[string]string{"d": "e"},
+		Domain: "edge", Entries: []rule.Entry{{Key: "service", Value: "cart"}, {Key: "method"}, {Key: "service", Value: "pay"}},
 	}}
 	if got := (<-v.asked).(Question); !reflect.DeepEqual(got, want) {
 		t.Errorf("asked %+v, want %+v", got, want)
@@ -137,6 +139,7 @@ func TestQuestionsThatCannotBeReadNameTheField(t *testing.T) {
 		"ip":          {Ip: "192.0.2.1:80"},
 		"headers":     {Headers: slices.Repeat([]*leasewayv1.Header{{}}, maxAttributes+1)},
 		"descriptors": {Descriptors: many},
+		"entries":     {Entries: slices.Repeat([]*leasewayv1.Entry{{}}, maxAttributes+1)},
 	} {
 		_, err := api.Check(t.Context(), req)
 		if f := detail[*errdetails.BadRequest](err).GetFieldViolations(); status.Code(err) != codes.InvalidArgument || len(f) != 1 || f[0].GetField() != field {

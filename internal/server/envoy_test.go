@@ -10,6 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
 )
 
 // Envoy's two services answer on the gRPC listener, over a real connection and to the generated clients.
@@ -50,6 +53,13 @@ func TestEnvoyIsAnswered(t *testing.T) {
 		response, err = ask(key, block)
 		if err != nil || response.GetOverallCode() != rlsv3.RateLimitResponse_OVER_LIMIT || response.GetStatuses()[0].GetLimitRemaining() != left {
 			t.Errorf("%s: got %v, %v, want OVER_LIMIT, and %d left of the first", charge, response, err, left)
+		}
+
+		look, err := leasewayv1.NewCheckServiceClient(conn).Check(t.Context(), &leasewayv1.CheckRequest{
+			Domain: "edge", Entries: []*leasewayv1.Entry{{Key: "key", Value: "k"}}, Cost: proto.Int64(0),
+		})
+		if d := look.GetDecision(); err != nil || d.GetRule() != "per-key" || d.GetRemaining() != int64(left) {
+			t.Errorf("%s: got %v, %v from Leaseway's own service, want the same budget", charge, look, err)
 		}
 
 		auth := authv3.NewAuthorizationClient(conn)

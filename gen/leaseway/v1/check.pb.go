@@ -53,7 +53,12 @@ type CheckRequest struct {
 	Class string `protobuf:"bytes,11,opt,name=class,proto3" json:"class,omitempty"`
 	// What the caller itself says of its class. It makes the request matter less,
 	// never more, and changes nothing about whose budget is spent.
-	LowerTo       string `protobuf:"bytes,12,opt,name=lower_to,json=lowerTo,proto3" json:"lower_to,omitempty"`
+	LowerTo string `protobuf:"bytes,12,opt,name=lower_to,json=lowerTo,proto3" json:"lower_to,omitempty"`
+	// What a proxy's descriptor belongs to, as in Envoy's rate limit service.
+	Domain string `protobuf:"bytes,13,opt,name=domain,proto3" json:"domain,omitempty"`
+	// A proxy's descriptor as a whole, in its order, at most 256 entries. A name
+	// that is in descriptors, too, has the value of its first entry here.
+	Entries       []*Entry `protobuf:"bytes,14,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,6 +177,20 @@ func (x *CheckRequest) GetLowerTo() string {
 	return ""
 }
 
+func (x *CheckRequest) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *CheckRequest) GetEntries() []*Entry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
 // Header is one HTTP header line.
 type Header struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -227,6 +246,61 @@ func (x *Header) GetValue() string {
 	return ""
 }
 
+// Entry is one name and value of a descriptor whose order matters.
+type Entry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The value; it may be empty.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Entry) Reset() {
+	*x = Entry{}
+	mi := &file_leaseway_v1_check_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Entry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Entry) ProtoMessage() {}
+
+func (x *Entry) ProtoReflect() protoreflect.Message {
+	mi := &file_leaseway_v1_check_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Entry.ProtoReflect.Descriptor instead.
+func (*Entry) Descriptor() ([]byte, []int) {
+	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Entry) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Entry) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // CheckResponse carries the decision.
 type CheckResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -238,7 +312,7 @@ type CheckResponse struct {
 
 func (x *CheckResponse) Reset() {
 	*x = CheckResponse{}
-	mi := &file_leaseway_v1_check_proto_msgTypes[2]
+	mi := &file_leaseway_v1_check_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -250,7 +324,7 @@ func (x *CheckResponse) String() string {
 func (*CheckResponse) ProtoMessage() {}
 
 func (x *CheckResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_check_proto_msgTypes[2]
+	mi := &file_leaseway_v1_check_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -263,7 +337,7 @@ func (x *CheckResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckResponse.ProtoReflect.Descriptor instead.
 func (*CheckResponse) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{2}
+	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CheckResponse) GetDecision() *Decision {
@@ -294,7 +368,7 @@ type CheckRuleRequest struct {
 
 func (x *CheckRuleRequest) Reset() {
 	*x = CheckRuleRequest{}
-	mi := &file_leaseway_v1_check_proto_msgTypes[3]
+	mi := &file_leaseway_v1_check_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +380,7 @@ func (x *CheckRuleRequest) String() string {
 func (*CheckRuleRequest) ProtoMessage() {}
 
 func (x *CheckRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_check_proto_msgTypes[3]
+	mi := &file_leaseway_v1_check_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +393,7 @@ func (x *CheckRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRuleRequest.ProtoReflect.Descriptor instead.
 func (*CheckRuleRequest) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{3}
+	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CheckRuleRequest) GetRule() string {
@@ -368,7 +442,7 @@ type CheckRuleResponse struct {
 
 func (x *CheckRuleResponse) Reset() {
 	*x = CheckRuleResponse{}
-	mi := &file_leaseway_v1_check_proto_msgTypes[4]
+	mi := &file_leaseway_v1_check_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +454,7 @@ func (x *CheckRuleResponse) String() string {
 func (*CheckRuleResponse) ProtoMessage() {}
 
 func (x *CheckRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_check_proto_msgTypes[4]
+	mi := &file_leaseway_v1_check_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +467,7 @@ func (x *CheckRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckRuleResponse.ProtoReflect.Descriptor instead.
 func (*CheckRuleResponse) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{4}
+	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CheckRuleResponse) GetDecision() *Decision {
@@ -434,7 +508,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_leaseway_v1_check_proto_msgTypes[5]
+	mi := &file_leaseway_v1_check_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +520,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_check_proto_msgTypes[5]
+	mi := &file_leaseway_v1_check_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +533,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{5}
+	return file_leaseway_v1_check_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Decision) GetAllowed() bool {
@@ -529,7 +603,7 @@ var File_leaseway_v1_check_proto protoreflect.FileDescriptor
 
 const file_leaseway_v1_check_proto_rawDesc = "" +
 	"\n" +
-	"\x17leaseway/v1/check.proto\x12\vleaseway.v1\"\xb9\x03\n" +
+	"\x17leaseway/v1/check.proto\x12\vleaseway.v1\"\xff\x03\n" +
 	"\fCheckRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
 	"\x06apikey\x18\x02 \x01(\tR\x06apikey\x12\x0e\n" +
@@ -544,13 +618,18 @@ const file_leaseway_v1_check_proto_rawDesc = "" +
 	"pass_delay\x18\n" +
 	" \x01(\bR\tpassDelay\x12\x14\n" +
 	"\x05class\x18\v \x01(\tR\x05class\x12\x19\n" +
-	"\blower_to\x18\f \x01(\tR\alowerTo\x1a>\n" +
+	"\blower_to\x18\f \x01(\tR\alowerTo\x12\x16\n" +
+	"\x06domain\x18\r \x01(\tR\x06domain\x12,\n" +
+	"\aentries\x18\x0e \x03(\v2\x12.leaseway.v1.EntryR\aentries\x1a>\n" +
 	"\x10DescriptorsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
 	"\x05_cost\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"/\n" +
+	"\x05Entry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"B\n" +
 	"\rCheckResponse\x121\n" +
 	"\bdecision\x18\x01 \x01(\v2\x15.leaseway.v1.DecisionR\bdecision\"\x8f\x01\n" +
@@ -590,30 +669,32 @@ func file_leaseway_v1_check_proto_rawDescGZIP() []byte {
 	return file_leaseway_v1_check_proto_rawDescData
 }
 
-var file_leaseway_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_leaseway_v1_check_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_leaseway_v1_check_proto_goTypes = []any{
 	(*CheckRequest)(nil),      // 0: leaseway.v1.CheckRequest
 	(*Header)(nil),            // 1: leaseway.v1.Header
-	(*CheckResponse)(nil),     // 2: leaseway.v1.CheckResponse
-	(*CheckRuleRequest)(nil),  // 3: leaseway.v1.CheckRuleRequest
-	(*CheckRuleResponse)(nil), // 4: leaseway.v1.CheckRuleResponse
-	(*Decision)(nil),          // 5: leaseway.v1.Decision
-	nil,                       // 6: leaseway.v1.CheckRequest.DescriptorsEntry
+	(*Entry)(nil),             // 2: leaseway.v1.Entry
+	(*CheckResponse)(nil),     // 3: leaseway.v1.CheckResponse
+	(*CheckRuleRequest)(nil),  // 4: leaseway.v1.CheckRuleRequest
+	(*CheckRuleResponse)(nil), // 5: leaseway.v1.CheckRuleResponse
+	(*Decision)(nil),          // 6: leaseway.v1.Decision
+	nil,                       // 7: leaseway.v1.CheckRequest.DescriptorsEntry
 }
 var file_leaseway_v1_check_proto_depIdxs = []int32{
 	1, // 0: leaseway.v1.CheckRequest.headers:type_name -> leaseway.v1.Header
-	6, // 1: leaseway.v1.CheckRequest.descriptors:type_name -> leaseway.v1.CheckRequest.DescriptorsEntry
-	5, // 2: leaseway.v1.CheckResponse.decision:type_name -> leaseway.v1.Decision
-	5, // 3: leaseway.v1.CheckRuleResponse.decision:type_name -> leaseway.v1.Decision
-	0, // 4: leaseway.v1.CheckService.Check:input_type -> leaseway.v1.CheckRequest
-	3, // 5: leaseway.v1.CheckService.CheckRule:input_type -> leaseway.v1.CheckRuleRequest
-	2, // 6: leaseway.v1.CheckService.Check:output_type -> leaseway.v1.CheckResponse
-	4, // 7: leaseway.v1.CheckService.CheckRule:output_type -> leaseway.v1.CheckRuleResponse
-	6, // [6:8] is the sub-list for method output_type
-	4, // [4:6] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	7, // 1: leaseway.v1.CheckRequest.descriptors:type_name -> leaseway.v1.CheckRequest.DescriptorsEntry
+	2, // 2: leaseway.v1.CheckRequest.entries:type_name -> leaseway.v1.Entry
+	6, // 3: leaseway.v1.CheckResponse.decision:type_name -> leaseway.v1.Decision
+	6, // 4: leaseway.v1.CheckRuleResponse.decision:type_name -> leaseway.v1.Decision
+	0, // 5: leaseway.v1.CheckService.Check:input_type -> leaseway.v1.CheckRequest
+	4, // 6: leaseway.v1.CheckService.CheckRule:input_type -> leaseway.v1.CheckRuleRequest
+	3, // 7: leaseway.v1.CheckService.Check:output_type -> leaseway.v1.CheckResponse
+	5, // 8: leaseway.v1.CheckService.CheckRule:output_type -> leaseway.v1.CheckRuleResponse
+	7, // [7:9] is the sub-list for method output_type
+	5, // [5:7] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_leaseway_v1_check_proto_init() }
@@ -622,14 +703,14 @@ func file_leaseway_v1_check_proto_init() {
 		return
 	}
 	file_leaseway_v1_check_proto_msgTypes[0].OneofWrappers = []any{}
-	file_leaseway_v1_check_proto_msgTypes[3].OneofWrappers = []any{}
+	file_leaseway_v1_check_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leaseway_v1_check_proto_rawDesc), len(file_leaseway_v1_check_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
