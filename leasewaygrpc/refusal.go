@@ -44,8 +44,17 @@ func pushback(d *leaseway.Decision) metadata.MD {
 	return metadata.Pairs(trailerPushback, strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
 }
 
+// Refusal is what the interceptors answer a refused call with, for doors that answer calls by themselves: its status, with ErrorInfo
+// and where they apply RetryInfo and QuotaFailure, and its trailer. An allowed decision has OK and no trailer.
+func Refusal(d leaseway.Decision) (*status.Status, metadata.MD) {
+	if d.Allowed {
+		return status.New(codes.OK, ""), nil
+	}
+	return refusal(&d), pushback(&d)
+}
+
 // refusal is the status of a refused call. It names rules and never keys, some of which are secret.
-func refusal(d *leaseway.Decision) error {
+func refusal(d *leaseway.Decision) *status.Status {
 	message := describe(d)
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(d.Reason.String()), Domain: Domain}
 	details := []protoadapt.MessageV1{info}
@@ -68,7 +77,7 @@ func refusal(d *leaseway.Decision) error {
 	if detailed, err := s.WithDetails(details...); err == nil { // they always marshal
 		s = detailed
 	}
-	return s.Err()
+	return s
 }
 
 // describe says in a sentence why a call was refused.

@@ -61,7 +61,7 @@ func floors() map[string]place {
 		"internal/admin":      {doors, []string{"internal/check", "internal/rest", "internal/rulestore", "rule"}},
 		"internal/accesslog":  {doors, []string{root}},
 		"internal/envoyrls":   {doors, []string{root, "internal/check", "leasewayhttp", "rule"}},
-		"internal/proxy":      {doors, []string{root, "leasewayhttp", "internal/accesslog"}},
+		"internal/proxy":      {doors, []string{root, "leasewayhttp", "leasewaygrpc", "internal/accesslog"}},
 		"internal/proxycheck": {doors, []string{root, "leasewayhttp", "internal/check"}},
 
 		root: {sdk, []string{

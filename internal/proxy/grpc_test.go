@@ -2,10 +2,15 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -13,6 +18,8 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/leaseway/leaseway/leasewaygrpc"
 )
 
 // gRPC passes: calls, their statuses, which are trailers, and streams that are silent in between.
@@ -87,6 +94,136 @@ func TestGRPCPasses(t *testing.T) {
 		}
 
 		state.SetServingStatus("", next)
+	}
+}
+
+// Whoever calls through the proxy learns as much as one who calls a server with the interceptors: the same status, its details
+// included, and the same trailer.
+func TestARefusalOfGRPCIsThatOfTheInterceptors(t *testing.T) {
+	const rules = `rules:
+  - {id: closed, scope: /test.Echo/List, block: true}
+  - {id: two, scope: /test.Echo/Check, limit: 2, window: 1h}
+  - {id: named, scope: /test.Echo/Named, keyBy: apikey, missing: deny, limit: 1, window: 1s}`
+
+	f := serve(t, rules, Config{Upstreams: []string{silent(t)}})
+	through, err := grpc.NewClient(f.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer through.Close()
+
+	limits := leasewaygrpc.New(f.limiter)
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limits.UnaryServer), grpc.ChainStreamInterceptor(limits.StreamServer),
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }))
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	served := make(chan struct{})
+
+	go func() {
+		defer close(served)
+
+		_ = server.Serve(listener)
+	}()
+
+	t.Cleanup(func() {
+		server.Stop()
+		<-served
+	})
+
+	direct, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+
+	for method, spent := range map[string]int{"List": 0, "Check": 2, "Named": 0} {
+		for range spent {
+			_ = direct.Invoke(ctx, "/test.Echo/"+method, &healthv1.HealthCheckRequest{}, &healthv1.HealthCheckResponse{})
+		}
+
+		var got, want refusalSeen
+		for conn, seen := range map[*grpc.ClientConn]*refusalSeen{through: &got, direct: &want} {
+			*seen = refusedCall(ctx, t, conn, "/test.Echo/"+method)
+		}
+
+		// The wait is that of the moment at which each was asked.
+		if w, g := want.wait, got.wait; (w == 0) != (g == 0) || (w-g).Abs() > patience {
+			t.Errorf("%s: to wait %v, want %v", method, g, w)
+		}
+
+		if (got.pushback == "-1") != (want.pushback == "-1") || got.pushback == "" {
+			t.Errorf("%s: pushback %q, want %q", method, got.pushback, want.pushback)
+		}
+
+		if !slices.Equal(got.details, want.details) || got.code != want.code || len(want.details) < 2 {
+			t.Errorf("%s: through the proxy\n%v %q, want\n%v %q", method, got.code, got.details, want.code, want.details)
+		}
+	}
+}
+
+// refusalSeen is what a client knows of why its call was refused, with the time to wait apart.
+type refusalSeen struct {
+	code     codes.Code
+	details  []string
+	wait     time.Duration
+	pushback string
+}
+
+func refusedCall(ctx context.Context, t *testing.T, conn *grpc.ClientConn, method string) (seen refusalSeen) {
+	t.Helper()
+
+	var trailer metadata.MD
+
+	s := status.Convert(conn.Invoke(ctx, method, &healthv1.HealthCheckRequest{}, &healthv1.HealthCheckResponse{}, grpc.Trailer(&trailer)))
+	seen.code = s.Code()
+
+	message, _, _ := strings.Cut(s.Message(), ": try again in")
+	seen.details = append(seen.details, message)
+
+	for _, detail := range s.Details() {
+		switch d := detail.(type) {
+		case *errdetails.RetryInfo:
+			seen.wait = d.GetRetryDelay().AsDuration()
+			seen.details = append(seen.details, "RetryInfo")
+		case *errdetails.QuotaFailure:
+			about, _, _ := strings.Cut(d.GetViolations()[0].GetDescription(), ": try again in")
+			seen.details = append(seen.details, "QuotaFailure "+d.GetViolations()[0].GetSubject()+" "+about)
+		case *errdetails.ErrorInfo:
+			seen.details = append(seen.details, fmt.Sprint("ErrorInfo ", d.GetReason(), d.GetDomain(), d.GetMetadata()))
+		default:
+			t.Errorf("a detail is %v", detail)
+		}
+	}
+
+	seen.pushback = strings.Join(trailer.Get("grpc-retry-pushback-ms"), ",")
+
+	return seen
+}
+
+// What is not ASCII, such as the sign of microseconds, cannot be in a field of HTTP.
+func TestMessagesOfGRPCAreEncoded(t *testing.T) {
+	for message, want := range map[string]string{"every 5µs, \"a\" of 100%": `every 5%C2%B5s, "a" of 100%25`, "a\nb~ ": "a%0Ab~ "} {
+		if got := percentEncoded(message); got != want {
+			t.Errorf("%q became %q, want %q", message, got, want)
+		}
+	}
+}
+
+// Clients of gRPC-Web, in browsers, speak HTTP/1.1, and want their own type of content.
+func TestARefusalSpeaksTheDialectOfItsCaller(t *testing.T) {
+	f := serve(t, "rules: [{id: closed, block: true}]", Config{Upstreams: []string{silent(t)}})
+
+	got, body := f.get(t, "/test.Echo/Say", "Content-Type", "application/grpc-web+proto")
+	if h := got.Header; got.StatusCode != http.StatusOK || body != "" || h.Get("Content-Type") != "application/grpc-web+proto" ||
+		h.Get("Grpc-Status") != "8" || h.Get("Grpc-Status-Details-Bin") == "" {
+		t.Errorf("got %d, %v and %q", got.StatusCode, h, body)
 	}
 }
 

@@ -65,8 +65,9 @@ type Config struct {
 type Proxy struct {
 	config  Config
 	fleet   *fleet
-	limited http.Handler
 	buffers sync.Pool
+
+	limited, limitedGRPC http.Handler // the same limits; only how a refusal is said differs
 
 	inFlight, upgraded, panics atomic.Int64
 	statuses                   [6]atomic.Int64 // answers by the first digit of their status; 0 has the rest
@@ -102,14 +103,18 @@ func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 		// What becomes of single connections is counted, not logged.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
-	limits := leasewayhttp.New(limiter, leasewayhttp.WithTrustedProxies(config.Trusted...), leasewayhttp.WithCORS(config.Origins...),
-		leasewayhttp.WithLogger(config.Logger))
-	p.limited = limits.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	passOn := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if e := exchangeOf(r.Context()); e != nil {
 			e.keepFields(w.Header())
 		}
 		forward.ServeHTTP(w, r)
-	}))
+	})
+	limited := func(opts ...leasewayhttp.Option) http.Handler {
+		opts = append(opts, leasewayhttp.WithTrustedProxies(config.Trusted...), leasewayhttp.WithCORS(config.Origins...),
+			leasewayhttp.WithLogger(config.Logger))
+		return leasewayhttp.New(limiter, opts...).Handler(passOn)
+	}
+	p.limited, p.limitedGRPC = limited(), limited(leasewayhttp.WithDenied(refuseGRPC))
 	return p, nil
 }
 
@@ -146,7 +151,10 @@ func (p *Proxy) Close() { p.fleet.close() }
 // off it panics with http.ErrAbortHandler, so that the client sees that, too.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := &exchange{proxy: p, began: time.Now(), record: record{ResponseWriter: w, timeout: p.config.BodyTimeout}}
-	e.record.deadlines, e.record.grpc = r.ProtoMajor == 1, isGRPC(r.Header)
+	e.record.deadlines = r.ProtoMajor == 1
+	if isGRPC(r.Header) {
+		e.record.grpc = r.Header.Get("Content-Type")
+	}
 	p.inFlight.Add(1)
 	defer p.ended(e, r)
 
@@ -154,7 +162,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeProblem(&e.record, http.StatusMethodNotAllowed, "This server passes requests on to an API; it opens no tunnels.")
 		return
 	}
-	if most := p.config.MaxBody; most > 0 && r.ContentLength > most && !isGRPC(r.Header) {
+	if most := p.config.MaxBody; most > 0 && r.ContentLength > most && e.record.grpc == "" {
 		refuseBody(&e.record, r)
 		return
 	}
@@ -164,6 +172,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer p.upgraded.Add(-1)
 	} else if r.ContentLength != 0 {
 		inner.Body = p.bounded(e, inner)
+	}
+	if e.record.grpc != "" {
+		p.limitedGRPC.ServeHTTP(&e.record, inner)
+		return
 	}
 	p.limited.ServeHTTP(&e.record, inner)
 }

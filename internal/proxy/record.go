@@ -19,9 +19,9 @@ type Recorder interface {
 type record struct {
 	http.ResponseWriter
 
-	grpc      bool // the client speaks gRPC, and reads no problem documents
-	foreign   bool // the answer is an upstream's
-	mute      bool // what follows of the answer is no use to it
+	grpc      string // the content type of a client that speaks gRPC, and reads no problem documents; "" for others
+	foreign   bool   // the answer is an upstream's
+	mute      bool   // what follows of the answer is no use to it
 	status    int
 	bytes     int64
 	timeout   time.Duration
@@ -38,7 +38,8 @@ func (w *record) WriteHeader(status int) {
 		w.status = status
 	}
 	w.extend()
-	if w.grpc && !w.foreign && status >= http.StatusBadRequest {
+	if w.grpc != "" && !w.foreign && status >= http.StatusBadRequest {
+		w.Header().Set("Content-Type", w.grpc)
 		sayGRPC(w.Header(), status)
 		w.mute, status = true, http.StatusOK
 	}

@@ -59,6 +59,7 @@ type front struct {
 	*Proxy
 
 	address, url string
+	limiter      *leaseway.Limiter
 	log          *lines
 	client       *http.Client
 }
@@ -77,7 +78,7 @@ func serve(t *testing.T, rules string, config Config) *front {
 		t.Fatal(err)
 	}
 
-	f := &front{log: &lines{}}
+	f := &front{limiter: limiter, log: &lines{}}
 	config.AccessLog = f.log
 
 	if f.Proxy, err = New(limiter, config); err != nil {
