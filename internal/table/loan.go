@@ -134,15 +134,20 @@ func (r *Rule) standing(hash uint64, key string) (l *loan, lendable bool) {
 
 // standingNow is standing under the lock of the key's part.
 func (r *Rule) standingNow(hash uint64, key string) (l *loan, lendable bool) {
+	t := r.table
+
 	if l = r.lent.at(hash, key).loan(); l != nil {
-		if _, v := l.At(); v != holder.Closed && !l.outdated() {
+		_, v := l.At()
+		if v != holder.Closed && !l.outdated() {
 			return l, false
 		}
 
 		l.giveBack()
-	}
 
-	t := r.table
+		if v == holder.Closed && t.live.Load() > 1 && !r.retired.Load() {
+			r.entryOf(key) // somebody else wanted it: who has it whole again would be first at each of its tokens
+		}
+	}
 
 	return nil, r.keys.at(hash, key) == nil && !r.retired.Load() && !t.closed.Load() && t.keys.Load() < t.cfg.MaxKeys
 }

@@ -76,9 +76,12 @@ func (b *bank) apply(doc string, tables ...*table.Table) {
 }
 
 // remote takes a token as a holder elsewhere does, and reports whether it was given.
-func (b *bank) remote(key string) bool {
+func (b *bank) remote(key string) bool { return b.takeAs(99, key) }
+
+// takeAs has a holder take a token of the coordinator, and reports whether it was given.
+func (b *bank) takeAs(holder uint64, key string) bool {
 	answers, err := b.coord.Acquire(context.Background(), &ledger.Batch{
-		Holder: 99, Seq: b.seq.Add(1), Version: b.book.Current().Version,
+		Holder: holder, Seq: b.seq.Add(1), Version: b.book.Current().Version,
 		Asks: []ledger.KeyAsk{{Rule: "r", Key: key, Ask: ledger.Ask{Takes: []int64{1}}}},
 	})
 	if err != nil {
@@ -212,11 +215,11 @@ func TestALentKeyIsAnsweredAsByOneCounter(t *testing.T) {
 				now += rapid.SampledFrom([]int64{1, 142_857, 142_858, 700_000, 5_000_000}).Draw(rt, "wait")
 				clock.Set(now)
 				tb.Advance(now)
-			case 1: // somebody else looks, and the bucket comes back
-				if b.remote("k") {
+			case 1: // the bucket comes back, and is lent again, as there is no other holder
+				if b.takeAs(tb.Holder(), "k") {
 					tat, _ = bucket.Take(now, tat, 1)
 				} else if bucket.Avail(now, tat) > 0 {
-					rt.Fatalf("a holder elsewhere got nothing of %d", bucket.Avail(now, tat))
+					rt.Fatalf("the coordinator gave nothing of %d", bucket.Avail(now, tat))
 				}
 			case 2:
 				r.Peek(context.Background(), "k", &out)
@@ -417,6 +420,48 @@ func TestABusyLoanBecomesALease(t *testing.T) {
 
 	if !r.Lent("k") {
 		t.Error("it is not lent once more")
+	}
+}
+
+// A bucket that a holder elsewhere wants, too, is lent to nobody while it is in use here: it would always be here when its next
+// token is, and the other would get what is left over.
+func TestABucketThatOthersWantIsNotLentAgain(t *testing.T) {
+	t.Parallel()
+
+	now := rigStart
+	b := newBank(t, func() int64 { return now }, memory.Config{})
+	clock := table.NewVirtualClock(now)
+	tb := table.New(b.coord, table.Config{Inline: true, Clock: clock})
+	b.apply("rules: [{id: r, keyBy: user, limit: 10, window: 1s}]", tb)
+	b.remote("another key") // so it lives
+
+	r := tb.Rule("r")
+	here, there := 0, 0
+
+	var out table.Outcome
+
+	for range 2_000 { // 10 s
+		now += 5_000
+		clock.Set(now)
+		tb.Advance(now)
+		r.Take(t.Context(), "k", 1, &out)
+
+		if out.Kind == table.Allowed {
+			here++
+		}
+
+		// Elsewhere one comes as soon as here, and a little later.
+		if now += 20; now%100_000 < 10_000 && b.remote("k") {
+			there++
+		}
+	}
+
+	if r.Lent("k") {
+		t.Error("it is lent while both want it")
+	}
+
+	if both := here + there; both < 95 || both > 110 || there < both/8 || here < both/8 {
+		t.Errorf("%d here and %d there, of 110, and neither may starve", here, there)
 	}
 }
 
