@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -75,9 +77,9 @@ func (a *answer) want(t *testing.T, status int, what string) {
 func (a *answer) wantTold(t *testing.T, what string) {
 	t.Helper()
 
-	for _, field := range []string{"Ratelimit", "Ratelimit-Policy", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
-		if values := a.header[field]; len(values) != 1 || values[0] == "" {
-			t.Errorf("%s: %s is %q, want one value", what, field, values)
+	for _, field := range limitFields() {
+		if values := a.header[field]; len(values) != 1 || values[0] == "" || values[0] == ownLimit {
+			t.Errorf("%s: %s is %q, want one value, and none of the API's own", what, field, values)
 		}
 	}
 }
@@ -184,8 +186,37 @@ func (r *rig) limits(t *testing.T) {
 	other := r.send(t, ask{client, http.MethodGet, "/elsewhere", "", []string{"RateLimit: \"mine\";r=9"}})
 	other.want(t, http.StatusOK, "no rule")
 
-	if values, told := other.header["Ratelimit"]; told {
-		t.Errorf("where no rule matches RateLimit is %q", values)
+	for _, field := range limitFields() {
+		if values := other.header[field]; !slices.Equal(values, []string{ownLimit}) {
+			t.Errorf("where no rule matches %s is %q, want what the API says", field, values)
+		}
+	}
+}
+
+// A limiter that hangs is asked once: more would cost as many times the wait, and, if it only was slow, as many charges.
+func TestAHangingLimiterIsAskedOnce(t *testing.T) {
+	t.Parallel()
+
+	for _, k := range kinds() {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+
+			var asked atomic.Int64
+
+			hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				<-r.Context().Done()
+			}))
+			t.Cleanup(hanging.Close)
+
+			r := proxyBefore(t, k, false, strings.TrimPrefix(hanging.URL, "http://"))
+			got := r.send(t, ask{"127.0.0.2", http.MethodGet, "/v1/addresses", "", nil})
+			got.want(t, http.StatusOK, "while the limiter hangs")
+
+			if n := asked.Load(); n != 1 {
+				t.Errorf("asked %d times", n)
+			}
+		})
 	}
 }
 

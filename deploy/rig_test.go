@@ -40,10 +40,11 @@ const (
 	leasewayAddress = "127.0.0.1:8080"
 	apiAddress      = "127.0.0.1:3000"
 	stubAddress     = "127.0.0.1:8002" // of Caddy's answer while Leaseway is down
+	wayAddress      = "127.0.0.1:8003" // of HAProxy's way to Leaseway
 )
 
 // patient has configurations wait for longer: on a machine that has other things to do 200 ms are no sign of a hanging server.
-var patient = strings.NewReplacer("100ms", "2s", "200ms", "2s", "lb_try_duration 1s", "lb_try_duration 8s", "timeout = 200", "timeout = 2000")
+var patient = strings.NewReplacer("100ms", "2s", "200ms", "2s", "lb_try_duration 1s", "lb_try_duration 8s", "timeout = 2000", "timeout = 20000")
 
 // rig is a proxy before an API, with Leaseway beside it.
 type rig struct {
@@ -98,6 +99,22 @@ http {
 func newRig(t *testing.T, k kind, closed bool) *rig {
 	t.Helper()
 
+	dir, address := t.TempDir(), freeAddress(t)
+	write(t, filepath.Join(dir, "rules.yaml"), rules)
+	leaseway := startProcess(t, os.Args[0], "serve", "--rules", filepath.Join(dir, "rules.yaml"), "--listen", address,
+		"--grpc-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--trusted-proxies", "127.0.0.1", "--log-format", "json")
+	leaseway.Answers(t, address)
+
+	r := proxyBefore(t, k, closed, address)
+	r.leaseway = leaseway
+
+	return r
+}
+
+// proxyBefore starts a proxy before an API; it asks Leaseway at an address.
+func proxyBefore(t *testing.T, k kind, closed bool, leaseway string) *rig {
+	t.Helper()
+
 	program, err := exec.LookPath(k.program)
 	if err != nil {
 		if program = "/usr/sbin/" + k.program; !isThere(program) { // Debian keeps servers off the PATH of users
@@ -109,14 +126,8 @@ func newRig(t *testing.T, k kind, closed bool) *rig {
 	api := httptest.NewServer(http.HandlerFunc(serveAPI))
 	t.Cleanup(api.Close)
 
-	front, leaseway, stub := freeAddress(t), freeAddress(t), freeAddress(t)
-
+	front := freeAddress(t)
 	r := &rig{front: front}
-	write(t, filepath.Join(dir, "rules.yaml"), rules)
-	r.leaseway = startProcess(t, os.Args[0], "serve", "--rules", filepath.Join(dir, "rules.yaml"), "--listen", leaseway,
-		"--grpc-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--trusted-proxies", "127.0.0.1", "--log-format", "json")
-	r.leaseway.Answers(t, leaseway)
-
 	text := read(t, k.file)
 	if closed {
 		for i := 0; i < len(k.closed); i += 2 {
@@ -128,7 +139,7 @@ func newRig(t *testing.T, k kind, closed bool) *rig {
 		text = strings.NewReplacer(k.closed...).Replace(text)
 	}
 
-	text = strings.NewReplacer(frontAddress, front, leasewayAddress, leaseway, stubAddress, stub,
+	text = strings.NewReplacer(frontAddress, front, leasewayAddress, leaseway, stubAddress, freeAddress(t), wayAddress, freeAddress(t),
 		apiAddress, strings.TrimPrefix(api.URL, "http://")).Replace(text)
 
 	text = patient.Replace(text)
@@ -148,6 +159,14 @@ func newRig(t *testing.T, k kind, closed bool) *rig {
 	return r
 }
 
+// limitFields are the fields of an answer that speak of limits.
+func limitFields() [5]string {
+	return [...]string{"Ratelimit", "Ratelimit-Policy", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
+}
+
+// ownLimit is what the API says in them.
+const ownLimit = "of the API"
+
 // serveAPI echoes bodies, says what it was asked for, and can be told which status to answer.
 func serveAPI(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
@@ -158,6 +177,10 @@ func serveAPI(w http.ResponseWriter, r *http.Request) {
 	case "/broken":
 		http.Error(w, "of the API", http.StatusInternalServerError)
 	default:
+		for _, field := range limitFields() { // the API has limits of its own
+			w.Header().Set(field, ownLimit)
+		}
+
 		w.Header().Set("Asked", r.Method+" "+r.URL.RequestURI())
 		w.Header().Set("Cache-Control", "max-age=60")
 

@@ -1,13 +1,12 @@
 -- Asks Leaseway whether a request may pass. In a frontend:
 --
---   http-request lua.leaseway http://127.0.0.1:8080/v1/check?profile=haproxy open
+--   http-request lua.leaseway http://127.0.0.1:8003/v1/check?profile=haproxy open
 --
--- A refusal goes to the client as Leaseway wrote it. Otherwise the rate-limit fields are left in variables of the transaction,
--- for http-after-response. Without an answer within the timeout, "open" lets the request through and "closed" refuses it.
+-- At that address haproxy.cfg has a way to Leaseway that says 503 or 504 when there is no answer in time. A refusal goes to the
+-- client as Leaseway wrote it. Otherwise the rate-limit fields are left in variables of the transaction, for http-after-response.
+-- Without an answer "open" lets the request through and "closed" refuses it.
 
--- ms: longer than the 20 ms that Leaseway waits for a coordinator, and the 20 ms that it holds a request. HAProxy asks four times,
--- unless it knows httpclient.retries and global has it 0.
-local timeout = 200
+local timeout = 2000 -- ms: longer than the timeouts on the way to Leaseway, which are the ones that count
 local token = nil -- one of those of --token-file
 
 -- Fields of the connection to the client, and those that only this proxy may say.
