@@ -84,7 +84,7 @@ func floors() map[string]place {
 		"internal/store/memory":          {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 		"internal/store/redis":           {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 		"internal/store/redis/joined":    {engine, nil},
-		"internal/store/redis/redistest": {engine, []string{"internal/store/redis/joined"}}, // for tests alone
+		"internal/store/redis/redistest": {engine, []string{"internal/proctest", "internal/store/redis/joined"}}, // for tests alone
 		"internal/store/storetest":       {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 
 		// Nothing below the assembly keeps rules by a driver: the SDK and the coordinator are given a rule.Set.

@@ -97,40 +97,46 @@ func (f *fleet) prepare(document string, n int) error {
 		return fmt.Errorf("write the rules: %w", err)
 	}
 
-	f.grpc, f.http, f.coordinators = make([]string, n), make([]string, n), make([]*child, n)
-
-	for i := range n {
-		for _, address := range []*string{&f.grpc[i], &f.http[i]} {
-			if *address, err = freeAddress(); err != nil {
-				return err
-			}
-		}
+	addresses, err := freeAddresses(2 * n)
+	if err != nil {
+		return err
 	}
+
+	f.grpc, f.http, f.coordinators = addresses[:n], addresses[n:], make([]*child, n)
 
 	return nil
 }
 
 func (f *fleet) path(name string) string { return filepath.Join(f.dir, name) }
 
-// freeAddress finds a port below those that systems hand out to connections: the coordinator must find it free again after
-// its restart, and nobody may connect from it meanwhile.
-func freeAddress() (string, error) {
+// freeAddresses finds different ports below those that systems hand out to connections: the coordinator must find its own free
+// again after its restart, and nobody may connect from it meanwhile.
+func freeAddresses(n int) ([]string, error) {
 	const lowest, ports, tries = 20_000, 12_000, 100
 
 	var last error
 
-	for range tries {
+	free := make([]string, 0, n)
+
+	for range tries + n {
+		if len(free) == n {
+			return free, nil
+		}
+
 		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))
 
 		listener, err := net.Listen("tcp", address) //nolint:noctx // it does not wait
-		if err == nil {
-			return address, listener.Close()
-		}
+		if err != nil {
+			last = err
 
-		last = err
+			continue
+		}
+		defer listener.Close() //nolint:gocritic // once all are found, so that none is found twice
+
+		free = append(free, address)
 	}
 
-	return "", fmt.Errorf("find a free port on 127.0.0.1: %w", last)
+	return nil, fmt.Errorf("find %d free ports on 127.0.0.1: %w", n, last)
 }
 
 // startCoordinator runs "leaseway serve", for the second time with the data directory of the first.

@@ -106,22 +106,14 @@ type redisNode struct {
 
 // startRedisNode starts the server, which works in dir.
 func startRedisNode(ctx context.Context, program, server, dir string) (*redisNode, error) {
-	n := &redisNode{}
-
-	for _, port := range []*string{&n.port, &n.busPort} {
-		address, err := freeAddress()
-		if err == nil {
-			_, *port, err = net.SplitHostPort(address)
-		}
-
-		if err != nil {
-			return nil, err
-		}
+	addresses, err := freeAddresses(2)
+	if err != nil {
+		return nil, err
 	}
 
-	n.at = net.JoinHostPort("127.0.0.1", n.port)
-
-	var err error
+	n := &redisNode{at: addresses[0]}
+	_, n.port, _ = net.SplitHostPort(addresses[0]) // which an address of ours has
+	_, n.busPort, _ = net.SplitHostPort(addresses[1])
 
 	n.child, err = startProcess(ctx, program, "the Redis server at "+n.at,
 		RedisCommand, server, "--port", n.port, "--bind", "127.0.0.1", "--protected-mode", "no", "--dir", dir, "--save", "",

@@ -8,6 +8,8 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+
+	"github.com/leaseway/leaseway/internal/proctest"
 )
 
 // link is a network between holders and one coordinator that can be made bad.
@@ -22,7 +24,7 @@ func newLink(t *testing.T, upstream string) *link {
 	t.Helper()
 
 	nowhere := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	l := &link{t: t, Proxy: toxiproxy.NewProxy(nowhere, t.Name(), freeAddress(t), upstream)}
+	l := &link{t: t, Proxy: toxiproxy.NewProxy(nowhere, t.Name(), proctest.FreeAddress(t), upstream)}
 	l.up()
 	t.Cleanup(l.Stop)
 

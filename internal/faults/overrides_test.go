@@ -93,7 +93,7 @@ func importWhileServing(t *testing.T, ruleStore string) {
 func newStored(t *testing.T, ruleStore, rules string) *program {
 	t.Helper()
 
-	c := &program{dir: t.TempDir(), grpc: freeAddress(t), http: freeAddress(t)}
+	c := newProgram(t)
 	write(t, c.path("rules.yaml"), rules)
 
 	c.args = []string{

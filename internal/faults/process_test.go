@@ -6,8 +6,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,11 +39,20 @@ type program struct {
 	args            []string
 }
 
+// newProgram has a directory and addresses, and does not run yet.
+func newProgram(t *testing.T) *program {
+	t.Helper()
+
+	addresses := proctest.FreeAddresses(t, 2)
+
+	return &program{dir: t.TempDir(), grpc: addresses[0], http: addresses[1]}
+}
+
 // newCoordinator starts one with these rules. It keeps its data, as a real one would.
 func newCoordinator(t *testing.T, rules string, args ...string) *program {
 	t.Helper()
 
-	c := &program{dir: t.TempDir(), grpc: freeAddress(t), http: freeAddress(t)}
+	c := newProgram(t)
 	write(t, c.path("rules.yaml"), rules)
 
 	if _, err := rpc.GenerateKeyFile(c.path("key")); err != nil {
@@ -103,27 +110,6 @@ func (c *program) metric(t *testing.T, name string) string {
 			return value
 		}
 	}
-
-	return ""
-}
-
-// freeAddress finds a port below those that systems hand out to connections: it must be free again after a restart.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-
-	const lowest, ports, tries = 14_000, 6_000, 100
-
-	for range tries {
-		address := fmt.Sprintf("127.0.0.1:%d", lowest+rand.IntN(ports))
-
-		if listener, err := net.Listen("tcp", address); err == nil {
-			_ = listener.Close()
-
-			return address
-		}
-	}
-
-	t.Fatal("no port is free")
 
 	return ""
 }

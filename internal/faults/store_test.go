@@ -109,18 +109,18 @@ func TestHoldersRefuseToMixStores(t *testing.T) {
 	}
 
 	// A holder that is a server of its own says it where its operator looks.
-	address := freeAddress(t)
+	addresses := proctest.FreeAddresses(t, 2)
 	key := a.said("publicKey")[0]
 	h := start(t, "program", "serve", "--coordinator", a.grpc+","+b.grpc, "--coordinator-key", key,
-		"--listen", address, "--grpc-listen", freeAddress(t), "--data-dir", a.path("holder"), "--log-format", "json")
+		"--listen", addresses[0], "--grpc-listen", addresses[1], "--data-dir", a.path("holder"), "--log-format", "json")
 
 	eventually(t, "/readyz says it", func() bool {
-		resp, err := http.Post("http://"+address+"/v1/check", "application/json", strings.NewReader(`{"attributes": {"user": "eve"}}`))
+		resp, err := http.Post("http://"+addresses[0]+"/v1/check", "application/json", strings.NewReader(`{"attributes": {"user": "eve"}}`))
 		if err == nil {
 			_ = resp.Body.Close()
 		}
 
-		resp, err = http.Get("http://" + address + "/readyz")
+		resp, err = http.Get("http://" + addresses[0] + "/readyz")
 		if err != nil {
 			return false
 		}

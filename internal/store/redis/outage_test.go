@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
@@ -157,7 +157,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	const asks = 300
 
 	server := redistest.NewServer(t)
-	way := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), t.Name(), freeAddress(t), server.Address)
+	way := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), t.Name(), proctest.FreeAddress(t), server.Address)
 
 	if err := way.Start(); err != nil {
 		t.Fatal(err)
@@ -219,19 +219,6 @@ func TestNothingIsSentTwice(t *testing.T) {
 	if used := 999 - int(available(t, q.store, "k", hourly(1000))); used != runs {
 		t.Errorf("%d are used, and the server ran %d", used, runs)
 	}
-}
-
-// freeAddress finds an address that nobody listens at.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-
-	return listener.Addr().String()
 }
 
 // A failover that somebody asks for loses nothing: the replica takes over when it has all that its master had.

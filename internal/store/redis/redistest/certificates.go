@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -16,6 +15,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/leaseway/leaseway/internal/proctest"
 )
 
 // Certificates are files with an authority of their own, and what it certified: a server at 127.0.0.1, a server at another
@@ -111,18 +112,16 @@ func inPEM(tb testing.TB, path, kind string, der []byte) string {
 func NewTLSServer(tb testing.TB, certs *Certificates, more ...string) (server *Server, address string) {
 	tb.Helper()
 
-	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
-	defer cancel()
-
-	port, _, err := freePorts(ctx)
+	ports, err := proctest.FreePorts(portsOfServer + 1)
 	if err != nil {
 		tb.Fatal(err)
 	}
 
+	port := strconv.Itoa(ports[portsOfServer])
 	args := append([]string{
-		"--tls-port", strconv.Itoa(port), "--tls-cert-file", certs.Cert, "--tls-key-file", certs.Key, "--tls-ca-cert-file", certs.CA,
+		"--tls-port", port, "--tls-cert-file", certs.Cert, "--tls-key-file", certs.Key, "--tls-ca-cert-file", certs.CA,
 		"--tls-auth-clients", "no",
 	}, more...)
 
-	return NewServer(tb, args...), net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	return newServer(tb, ports, args...), net.JoinHostPort("127.0.0.1", port)
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/store/redis/joined"
 )
 
@@ -137,11 +138,20 @@ func start(dir string) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 
+	const servers = 2 * masters
+
+	ports, err := proctest.FreePorts(servers * portsOfServer)
+	if err != nil {
+		return nil, err
+	}
+
 	c := &Cluster{}
 
-	for i := range 2 * masters {
-		s, err := startServer(ctx, filepath.Join(dir, strconv.Itoa(i)), true)
-		if err != nil {
+	for i := range servers {
+		s := at(ports[i*portsOfServer:], filepath.Join(dir, strconv.Itoa(i)))
+		s.cluster = true
+
+		if err := s.Start(ctx); err != nil {
 			c.stop()
 
 			return nil, err

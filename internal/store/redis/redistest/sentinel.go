@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/store/redis/joined"
 )
 
@@ -53,12 +54,12 @@ func NewSentinels(tb testing.TB) *Sentinels {
 
 // start starts one sentinel in dir.
 func (s *Sentinels) start(ctx context.Context, dir string) (*Server, error) {
-	port, _, err := freePorts(ctx)
+	ports, err := proctest.FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
 
-	path := filepath.Join(dir, "sentinel.conf")
+	port, path := ports[0], filepath.Join(dir, "sentinel.conf")
 	lines := []string{
 		"port " + strconv.Itoa(port), "bind 127.0.0.1", "protected-mode no", "dir " + dir, "loglevel warning",
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", MasterName, s.Master.port),

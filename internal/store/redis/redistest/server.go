@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/store/redis/joined"
 )
 
@@ -38,13 +39,26 @@ type Server struct {
 // such as --maxmemory 10mb.
 func NewServer(tb testing.TB, more ...string) *Server {
 	tb.Helper()
+
+	ports, err := proctest.FreePorts(portsOfServer)
+	if err != nil {
+		tb.Fatal(err)
+	}
+
+	return newServer(tb, ports, more...)
+}
+
+const portsOfServer = 2 // for clients, and for the other nodes of a cluster
+
+func newServer(tb testing.TB, ports []int, more ...string) *Server {
+	tb.Helper()
 	Needs(tb)
 
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 
-	s, err := startServer(ctx, tb.TempDir(), false, more...)
-	if err != nil {
+	s := at(ports, tb.TempDir())
+	if err := s.Start(ctx, more...); err != nil {
 		tb.Fatal(err)
 	}
 
@@ -53,22 +67,9 @@ func NewServer(tb testing.TB, more ...string) *Server {
 	return s
 }
 
-func startServer(ctx context.Context, dir string, cluster bool, more ...string) (*Server, error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, err
-	}
-
-	port, busPort, err := freePorts(ctx)
-	if err != nil {
-		return nil, err
-	}
-
-	s := &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Dir: dir, port: port, busPort: busPort, cluster: cluster}
-	if err := s.Start(ctx, more...); err != nil {
-		return nil, err
-	}
-
-	return s, nil
+// at is a server of these ports, which works in dir and does not run yet.
+func at(ports []int, dir string) *Server {
+	return &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])), Dir: dir, port: ports[0], busPort: ports[1]}
 }
 
 // Start starts the server, again after Kill: as it was, but without its data.
@@ -87,6 +88,10 @@ func (s *Server) Start(ctx context.Context, more ...string) error {
 
 // boot starts the process and waits until it answers.
 func (s *Server) boot(ctx context.Context, args []string) error {
+	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
+		return err
+	}
+
 	s.output = &lockedBuffer{}
 	if err := s.run(args); err != nil {
 		return err
@@ -198,33 +203,6 @@ func (s *Server) send(ctx context.Context, command []string) rueidis.RedisResult
 	s.mu.Unlock()
 
 	return c.Do(ctx, c.B().Arbitrary(command...).Build())
-}
-
-// freePorts returns two ports that nobody listens on. Somebody may take one before it is used.
-func freePorts(ctx context.Context) (first, second int, err error) {
-	var config net.ListenConfig
-
-	a, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, 0, err
-	}
-
-	defer a.Close()
-
-	b, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, 0, err
-	}
-
-	defer b.Close()
-
-	return portOf(a), portOf(b), nil
-}
-
-func portOf(l net.Listener) int {
-	address, _ := l.Addr().(*net.TCPAddr) // which a TCP listener has
-
-	return address.Port
 }
 
 // lockedBuffer collects what a process says.
