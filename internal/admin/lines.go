@@ -23,6 +23,26 @@ type lineReader interface {
 	next(line *overrideLine) (number int, err error)
 }
 
+// unmarked reads past the byte order mark with which spreadsheets begin a text in UTF-8.
+type unmarked struct {
+	text  *bufio.Reader
+	begun bool
+}
+
+func (u *unmarked) Read(p []byte) (int, error) {
+	const mark = "\uFEFF"
+
+	if !u.begun {
+		u.begun = true
+
+		if begin, _ := u.text.Peek(len(mark)); string(begin) == mark { // an error is there for the next read as well
+			_, _ = u.text.Discard(len(mark))
+		}
+	}
+
+	return u.text.Read(p) //nolint:wrapcheck // it is the body's own
+}
+
 // badLine is a problem with one line.
 func badLine(number int, location, message, fix string) *Problem {
 	p := unfit(location, message, fix)
@@ -63,7 +83,7 @@ type jsonLines struct {
 }
 
 func newJSONLines(r io.Reader) *jsonLines {
-	scanner := bufio.NewScanner(r)
+	scanner := bufio.NewScanner(&unmarked{text: bufio.NewReader(r)})
 	scanner.Buffer(make([]byte, 0, 4096), maxLine)
 
 	return &jsonLines{scanner: scanner}
@@ -84,7 +104,7 @@ func (l *jsonLines) next(line *overrideLine) (int, error) {
 		decoder.DisallowUnknownFields()
 
 		if err := decoder.Decode(line); err != nil {
-			return l.line, badLine(l.line, bodyPlace, err.Error(), `write a JSON object such as {"rule":"r","key":"acme","limit":500}`)
+			return l.line, badJSON(l.line, err)
 		}
 
 		if decoder.More() {
@@ -101,6 +121,21 @@ func (l *jsonLines) next(line *overrideLine) (int, error) {
 	return l.line, io.EOF
 }
 
+// badJSON is a line that is no override.
+func badJSON(number int, err error) error {
+	location, message := bodyPlace, err.Error()
+
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // whose text is for who reads Go
+		message = fmt.Sprintf("is %s, which does not belong here", wrong.Value)
+
+		if wrong.Field != "" {
+			location += "." + wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+		}
+	}
+
+	return badLine(number, location, message, `write a JSON object such as {"rule":"r","key":"acme","limit":500}`)
+}
+
 // csvLines reads CSV whose first line has the names of the columns, in any order.
 type csvLines struct {
 	reader  *csv.Reader
@@ -114,7 +149,7 @@ func columnNames() []string {
 }
 
 func newCSVLines(r io.Reader) *csvLines {
-	from := &bounded{from: r}
+	from := &bounded{from: &unmarked{text: bufio.NewReader(r)}}
 	reader := csv.NewReader(from)
 	reader.ReuseRecord = true
 
@@ -160,6 +195,10 @@ func (l *csvLines) header() error {
 	record, err := l.reader.Read()
 	if errors.Is(err, io.EOF) {
 		return io.EOF
+	}
+
+	if errors.Is(err, bufio.ErrTooLong) {
+		return unread(err, 0)
 	}
 
 	if err != nil {

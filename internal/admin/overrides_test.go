@@ -230,6 +230,11 @@ func TestAnImportIsWholeOrNothing(t *testing.T) {
 		{typeCSV, "rule,key,key\n", `"line":1`, "twice"},
 		{typeCSV, "rule,key,limit\nuser,\"" + strings.Repeat("x\n", 3*maxLine), "", "longer than"},
 		{typeCSV, "rule,key,limit\nuser,\"a,5\n", `"line":2`, ""},
+		{typeCSV, "rule,key,limit\nuser,a,5,6\n", `"line":2`, `"line 2: body: wrong number`},
+		{typeCSV, strings.Repeat("rule", maxLine), `"line":1`, "line 1: body: is longer than"},
+		{typeJSONLines, `{"rule":"user","key":"x","limit":5.5}`, `"line":1`, "body.limit"},
+		{typeJSONLines, `["user","x",5]`, `"line":1`, "is array, which does not belong here"},
+		{typeJSONLines, lines(1) + "\uFEFF" + lines(1), `"line":2`, ""},
 	} {
 		for _, dry := range []string{"", "?dryRun=true"} {
 			r.send(http.MethodPost, "/admin/overrides/import"+dry, row.body, "Content-Type", row.kind).
@@ -241,6 +246,13 @@ func TestAnImportIsWholeOrNothing(t *testing.T) {
 	r.send(http.MethodPost, "/admin/overrides/import", lines(1), "Content-Type", "text/plain").want(http.StatusUnsupportedMediaType, typeCSV)
 	r.send(http.MethodPost, "/admin/overrides/import?dryRun=true", lines(2000), "Content-Type", typeJSONLines).want(http.StatusOK, `"count":2000`)
 	r.send(http.MethodGet, "/admin/rules/user/overrides", "").want(http.StatusOK, `"overrides":[]`)
+
+	// What a spreadsheet saves begins with a mark, and its lines end as those of Windows do.
+	for kind, body := range map[string]string{
+		typeCSV: "rule,key,limit\r\nuser,x,5\r\nuser,y,6\r\n", typeJSONLines: strings.ReplaceAll(lines(2), "\n", "\r\n"),
+	} {
+		r.send(http.MethodPost, "/admin/overrides/import?dryRun=true", "\uFEFF"+body, "Content-Type", kind).want(http.StatusOK, `"count":2`)
+	}
 
 	// Lines that name no rule are of the one that the call names; lines can delete.
 	r.send(http.MethodPost, "/admin/overrides/import?rule=user", "key,limit,delete\na,5,\nb,6,\n", "Content-Type", typeCSV).want(http.StatusOK, `"count":2`)

@@ -79,7 +79,10 @@ const (
 
 // unfit is a field that cannot be as it was sent.
 func unfit(location, message, fix string) *Problem {
-	_, field, _ := strings.Cut(location, ".")
+	_, field, inside := strings.Cut(location, ".")
+	if !inside {
+		field = location
+	}
 
 	return refuse(http.StatusUnprocessableEntity, "%s: %s (%s)", field, message, fix).at(location, message, fix)
 }
