@@ -88,15 +88,20 @@ func (l *Limiter) quickShadow(r *table.Rule, def *rule.Rule, req *Request, d *De
 
 // quick decides req under a rule, of which def is in force, from memory, if that can be.
 func (d *Decision) quick(r *table.Rule, def *rule.Rule, req *Request) bool {
-	var room [64]byte // for most keys
+	key, ready := def.Verbatim(req)
+	if !ready {
+		var room [64]byte // for most keys
 
-	key, status := def.AppendKey(room[:0], req)
-	if status != rule.KeyReady {
-		return false
+		made, status := def.AppendKey(room[:0], req)
+		if status != rule.KeyReady {
+			return false
+		}
+
+		key = text(made)
 	}
 
 	var out table.Outcome
-	if !r.Quick(text(key), def.CostOf(req), &out) {
+	if !r.Quick(key, def.CostOf(req), &out) {
 		return false
 	}
 

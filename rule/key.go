@@ -45,6 +45,22 @@ func (r *Rule) AppendKey(dst []byte, req *Request) ([]byte, KeyStatus) {
 	return dst, KeyReady
 }
 
+// Verbatim returns the key that req spends under r if it is a value of the request as it came, so that it need not be made.
+// Where ok is false AppendKey says what the key is.
+func (r *Rule) Verbatim(req *Request) (key string, ok bool) {
+	if len(r.KeyBy) != 1 || r.Normalize != (Normalize{}) {
+		return "", false
+	}
+	switch r.KeyBy[0].Kind {
+	case KeyUser:
+		return req.User, req.User != ""
+	case KeyAPIKey:
+		return req.APIKey, req.APIKey != ""
+	default:
+		return "", false
+	}
+}
+
 // escapePart escapes dst[from:] in place.
 func escapePart(dst []byte, from int) []byte {
 	extra := 0

@@ -115,6 +115,33 @@ func TestKeysOfSeveralParts(t *testing.T) {
 	}
 }
 
+// A key that need not be made is the one that would have been.
+func TestVerbatimKeysAreThoseThatAreMade(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lines string
+		req   Request
+		ok    bool
+	}{
+		{"keyBy: user", Request{User: "u1", APIKey: "k1"}, true},
+		{"keyBy: user", Request{User: " U|1"}, true},
+		{"keyBy: apikey", Request{User: "u1", APIKey: "k|1"}, true},
+		{"keyBy: user", Request{APIKey: "k1"}, false},
+		{"keyBy: user\nmissing: shared", Request{}, false},
+		{"keyBy: user\nnormalize: [trim]", Request{User: " u1"}, false},
+		{"keyBy: apikey\nnormalize: [casefold]", Request{APIKey: "K1"}, false},
+		{"keyBy: [user, apikey]", Request{User: "u1", APIKey: "k1"}, false},
+		{"keyBy: global", Request{User: "u1"}, false},
+		{"keyBy: endpoint", Request{User: "u1", Method: "GET", Path: "/"}, false},
+	} {
+		r := one(t, "limit: 2\nwindow: 60s\n"+c.lines)
+		key, ok := r.Verbatim(&c.req)
+		if ok != c.ok || ok && key != keyOf(r, c.req) {
+			t.Errorf("%q of %+v: %q, %v; want %q, %v", c.lines, c.req, key, ok, keyOf(r, c.req), c.ok)
+		}
+	}
+}
+
 func FuzzAppendKey(f *testing.F) {
 	r := one(f, "limit: 3\nwindow: 60s\nmissing: shared\nkeyBy: [user, apikey, 'descriptor:d']")
 	f.Add("a", "b", "c", "a|b", "", "c")

@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -27,7 +26,7 @@ func BenchmarkFloor(b *testing.B) {
 		std sync.Map
 	)
 
-	k.init(maphash.MakeSeed())
+	k.init(newSecret())
 
 	for _, name := range names {
 		if k.find(name) == nil {

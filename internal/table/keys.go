@@ -1,7 +1,6 @@
 package table
 
 import (
-	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,9 +15,9 @@ import (
 // other from where the hash points, until a free one. A slot once used stays in
 // the way until its table is made anew, so that readers need not wait for writers.
 type keys struct {
-	seed  maphash.Seed // drawn for each rule: nobody can choose keys that collide
-	gone  *name        // stands in the slots of removed keys
-	parts [keyParts]part
+	secret secret
+	gone   *name // stands in the slots of removed keys
+	parts  [keyParts]part
 }
 
 const (
@@ -49,35 +48,32 @@ type keySlot struct {
 	entry atomic.Pointer[name]
 }
 
-// init makes k ready, empty, for keys that are hashed by seed.
-func (k *keys) init(seed maphash.Seed) {
-	k.seed = seed
+// init makes k ready, empty, for keys that are hashed by secret.
+func (k *keys) init(secret secret) {
+	k.secret = secret
 	k.gone = &name{}
 	k.gone.setKey(strings.Repeat("-", rule.MaxKey+1)) // no key that is kept is as long
 }
 
-// hash returns the hash of key, which says where to look for it.
-func (k *keys) hash(key string) uint64 { return maphash.String(k.seed, key) }
-
 // find returns what there is of key, nil if there is nothing.
-func (k *keys) find(key string) *name { return k.at(k.hash(key), key) }
+func (k *keys) find(key string) *name { return k.at(k.secret.seek(key), key) }
 
-// at is find for a key whose hash is known.
-func (k *keys) at(hash uint64, key string) *name {
-	t := k.parts[hash>>partShift].table.Load()
+// at is find for a key that was sought by the same secret.
+func (k *keys) at(s sought, key string) *name {
+	t := k.parts[s.hash>>partShift].table.Load()
 	if t == nil {
 		return nil
 	}
 
-	for i := hash; ; i++ {
-		s := &t.each[i&t.mask]
+	for i := s.hash; ; i++ {
+		slot := &t.each[i&t.mask]
 
-		e := s.entry.Load()
+		e := slot.entry.Load()
 		if e == nil {
 			return nil
 		}
 
-		if s.hash.Load() == hash && e.has(key) {
+		if slot.hash.Load() == s.hash && e.is(s, key) {
 			return e
 		}
 	}
@@ -85,7 +81,7 @@ func (k *keys) at(hash uint64, key string) *name {
 
 // add puts e in, and returns it, unless its key has an entry already: then that one.
 func (k *keys) add(e *name) *name {
-	hash := k.hash(e.key())
+	hash := k.secret.seek(e.key()).hash
 	p := &k.parts[hash>>partShift]
 
 	p.mu.Lock()
@@ -110,7 +106,7 @@ func (k *keys) add(e *name) *name {
 
 // remove takes e out, and reports whether it was in.
 func (k *keys) remove(e *name) bool {
-	hash := k.hash(e.key())
+	hash := k.secret.seek(e.key()).hash
 	p := &k.parts[hash>>partShift]
 
 	p.mu.Lock()

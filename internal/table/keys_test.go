@@ -1,7 +1,6 @@
 package table
 
 import (
-	"hash/maphash"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +17,7 @@ func TestAKeyOfAnyLengthIsFound(t *testing.T) {
 
 	var k keys
 
-	k.init(maphash.MakeSeed())
+	k.init(newSecret())
 
 	for n := range rule.MaxKey + 1 {
 		key := strings.Repeat("k", n)
@@ -29,7 +28,7 @@ func TestAKeyOfAnyLengthIsFound(t *testing.T) {
 		}
 
 		for i := range n {
-			if other := key[:i] + "K" + key[i+1:]; k.find(other) != nil || e.has(other) {
+			if other := key[:i] + "K" + key[i+1:]; k.find(other) != nil || e.is(k.secret.seek(other), other) {
 				t.Errorf("%d bytes: %q is taken for another key", n, other)
 			}
 		}
@@ -38,7 +37,7 @@ func TestAKeyOfAnyLengthIsFound(t *testing.T) {
 	// What is in the entry of a long key is no key itself.
 	for _, n := range []int{shortKey, shortKey + 1, rule.MaxKey} {
 		e := keyed(strings.Repeat("k", n))
-		if inside := string(e.short[:]); e.has(inside) || e.has(inside[:shortKey-1]) {
+		if inside := string(e.short[:]); e.is(k.secret.seek(inside), inside) || e.is(k.secret.seek(inside[:shortKey-1]), inside[:shortKey-1]) {
 			t.Errorf("the entry of %d bytes answers to what it has inside", n)
 		}
 	}
@@ -51,7 +50,7 @@ func TestKeysAreAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var k keys
 
-		k.init(maphash.MakeSeed())
+		k.init(newSecret())
 
 		twin := map[string]*name{}
 		key := rapid.Custom(func(t *rapid.T) string {
@@ -123,7 +122,7 @@ func TestKeysAreFoundWhileOthersComeAndGo(t *testing.T) {
 		stay = make([]*name, 64)
 	)
 
-	k.init(maphash.MakeSeed())
+	k.init(newSecret())
 
 	for i := range stay {
 		stay[i] = k.add(keyed("stays-" + strconv.Itoa(i)))

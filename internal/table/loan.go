@@ -88,10 +88,10 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 	}
 
 	key = rule.Compact(key)
-	hash := r.lent.hash(key)
-	mu := &r.lending[hash>>partShift]
+	s := r.lent.secret.seek(key)
+	mu := &r.lending[s.hash>>partShift]
 
-	if l, ok := r.standing(hash, key); !ok {
+	if l, ok := r.standing(s, key); !ok {
 		return l, false
 	}
 
@@ -100,7 +100,7 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 	mu.Lock()
 	defer mu.Unlock()
 
-	if l, ok := r.standingNow(hash, key); !ok {
+	if l, ok := r.standingNow(s, key); !ok {
 		return l, false
 	}
 
@@ -123,20 +123,20 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 }
 
 // standing returns the loan of a key if it stands, and reports whether one can be made if not.
-func (r *Rule) standing(hash uint64, key string) (l *loan, lendable bool) {
-	mu := &r.lending[hash>>partShift]
+func (r *Rule) standing(s sought, key string) (l *loan, lendable bool) {
+	mu := &r.lending[s.hash>>partShift]
 
 	mu.Lock()
 	defer mu.Unlock()
 
-	return r.standingNow(hash, key)
+	return r.standingNow(s, key)
 }
 
 // standingNow is standing under the lock of the key's part.
-func (r *Rule) standingNow(hash uint64, key string) (l *loan, lendable bool) {
+func (r *Rule) standingNow(s sought, key string) (l *loan, lendable bool) {
 	t := r.table
 
-	if l = r.lent.at(hash, key).loan(); l != nil {
+	if l = r.lent.at(s, key).loan(); l != nil {
 		_, v := l.At()
 		if v != holder.Closed && !l.outdated() {
 			return l, false
@@ -149,7 +149,7 @@ func (r *Rule) standingNow(hash uint64, key string) (l *loan, lendable bool) {
 		}
 	}
 
-	return nil, r.keys.at(hash, key) == nil && !r.retired.Load() && !t.closed.Load() && t.keys.Load() < t.cfg.MaxKeys
+	return nil, r.keys.at(s, key) == nil && !r.retired.Load() && !t.closed.Load() && t.keys.Load() < t.cfg.MaxKeys
 }
 
 // open has the bucket lent, and reports whether it was.

@@ -114,13 +114,13 @@ const mostCrowds = 1_000
 // lease gives back l, and has its key leased instead.
 func (r *Rule) lease(l *loan) {
 	key := l.key()
-	hash := r.lent.hash(key)
-	mu := &r.lending[hash>>partShift]
+	s := r.lent.secret.seek(key)
+	mu := &r.lending[s.hash>>partShift]
 
 	mu.Lock()
 	defer mu.Unlock()
 
-	if r.lent.at(hash, key) == &l.name && !r.retired.Load() {
+	if r.lent.at(s, key) == &l.name && !r.retired.Load() {
 		l.giveBack()
 		r.entryOf(key) // while it is there, borrow lends nothing
 	}

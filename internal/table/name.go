@@ -38,26 +38,10 @@ func (n *name) setKey(key string) {
 	binary.LittleEndian.PutUint64(n.short[:], uint64(len(key)))
 }
 
-// has reports whether the key is key. Short ones are compared word by
-// word, which overlap, without a call.
-func (n *name) has(key string) bool {
-	size := int(n.short[shortKey-1])
-	if size != len(key) {
-		return size == long && n.key() == key
-	}
-
-	b := unsafe.Slice(unsafe.StringData(key), size) //nolint:gosec // it is only read
-
-	switch {
-	case size >= 8:
-		return binary.LittleEndian.Uint64(b) == binary.LittleEndian.Uint64(n.short[:]) &&
-			binary.LittleEndian.Uint64(b[size-8:]) == binary.LittleEndian.Uint64(n.short[size-8:])
-	case size >= 4:
-		return binary.LittleEndian.Uint32(b) == binary.LittleEndian.Uint32(n.short[:]) &&
-			binary.LittleEndian.Uint32(b[size-4:]) == binary.LittleEndian.Uint32(n.short[size-4:])
-	default:
-		return string(n.short[:size]) == key
-	}
+// is reports whether the key is key, which is sought.
+func (n *name) is(s sought, key string) bool {
+	return binary.LittleEndian.Uint64(n.short[:8]) == s.low && binary.LittleEndian.Uint64(n.short[8:]) == s.high &&
+		(s.high < long<<56 || n.key() == key)
 }
 
 // key returns the key.

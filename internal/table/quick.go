@@ -13,15 +13,15 @@ func (r *Rule) Quick(key string, n int64, out *Outcome) bool {
 		return false
 	}
 
-	t, hash := r.table, r.keys.hash(key)
+	t, s := r.table, r.keys.secret.seek(key)
 
 	if t.lender != nil {
-		if l := r.lent.at(hash, key).loan(); l != nil {
+		if l := r.lent.at(s, key).loan(); l != nil {
 			return r.quickLoan(l, n, out)
 		}
 	}
 
-	e := r.keys.at(hash, key).entry()
+	e := r.keys.at(s, key).entry()
 	if e == nil {
 		return false
 	}

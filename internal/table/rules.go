@@ -3,7 +3,6 @@ package table
 import (
 	"cmp"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -128,9 +127,9 @@ func (t *Table) SetRules(set *rule.Set) error {
 
 func (t *Table) newRule(id string) *Rule {
 	r := &Rule{table: t, id: id}
-	seed := maphash.MakeSeed()
-	r.keys.init(seed)
-	r.lent.init(seed)
+	secret := newSecret()
+	r.keys.init(secret)
+	r.lent.init(secret)
 
 	return r
 }
