@@ -407,6 +407,33 @@ func TestStrikesAreThoseOfANetworkAndForgotten(t *testing.T) {
 	}
 }
 
+// However many guesses come at once, and whatever happens to the clock, an address is heard again after a span.
+func TestStrikesLockNobodyOut(t *testing.T) {
+	s := newStrikes()
+	addr := netip.MustParseAddr("192.0.2.1")
+
+	for range 50 * strikesAtOnce {
+		s.strike(addr, start)
+	}
+
+	if got := s.wait(addr, start); got != strikeSpan {
+		t.Errorf("after many at once it waits %v, want %v", got, strikeSpan)
+	}
+
+	back := start.Add(-time.Hour)
+	if got := s.wait(addr, back); got != 0 {
+		t.Errorf("after the clock was set back by an hour it waits %v", got)
+	}
+
+	for range strikesAtOnce {
+		s.strike(addr, back)
+	}
+
+	if got := s.wait(addr, back); got != strikeSpan {
+		t.Errorf("then, after wrong tokens, it waits %v, want %v", got, strikeSpan)
+	}
+}
+
 func TestCertificatesHaveRoles(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Certificates = []Certificate{

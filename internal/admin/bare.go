@@ -66,7 +66,7 @@ func (b *bare) add(addr netip.Addr, now time.Time) *atomic.Int64 {
 }
 
 func recent(last *atomic.Int64, now time.Time) bool {
-	return now.UnixMicro()-last.Load() < bareFor.Microseconds()
+	return now.Sub(time.UnixMicro(last.Load())).Abs() < bareFor // what is ahead is from before the clock was set back
 }
 
 // lately are the addresses of the last minute, in order.

@@ -38,16 +38,29 @@ func (s *strikes) slot(addr netip.Addr) *atomic.Int64 {
 
 // wait is for how long an address is not listened to; 0 for not at all.
 func (s *strikes) wait(addr netip.Addr, now time.Time) time.Duration {
-	over := s.slot(addr).Load() - now.UnixMicro() - ((strikesAtOnce - 1) * strikeSpan).Microseconds()
+	over := emptyAt(s.slot(addr).Load(), now) - now.UnixMicro() - ((strikesAtOnce - 1) * strikeSpan).Microseconds()
 
 	return max(0, time.Duration(over)*time.Microsecond)
 }
 
-// strike counts a wrong token.
+// emptyAt is when a bucket is empty that will be at empty, or now, whichever is later. No more than a full one can be ahead, and
+// what strikes at the same time wrote by a clock a little ahead: the rest is of a clock that was set back, and is forgotten.
+func emptyAt(empty int64, now time.Time) int64 {
+	at := now.UnixMicro()
+	if empty-at > ((strikesAtOnce + 1) * strikeSpan).Microseconds() {
+		return at
+	}
+
+	return max(empty, at)
+}
+
+// strike counts a wrong token. A full bucket stays as it is: of many that come at once all are heard, and the next waits no longer.
 func (s *strikes) strike(addr netip.Addr, now time.Time) {
 	for slot := s.slot(addr); ; {
 		empty := slot.Load()
-		if slot.CompareAndSwap(empty, max(empty, now.UnixMicro())+strikeSpan.Microseconds()) {
+		full := now.Add(strikesAtOnce * strikeSpan).UnixMicro()
+
+		if slot.CompareAndSwap(empty, min(full, emptyAt(empty, now)+strikeSpan.Microseconds())) {
 			return
 		}
 	}

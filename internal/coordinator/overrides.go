@@ -152,13 +152,13 @@ func (o *Overrides) rule(id string) *overridden {
 func (o *Overrides) of(id overrideID, now int64) (known remembered, fresh bool) {
 	r := o.rule(id.rule)
 
-	if !r.any.Load() && now < r.until.Load() {
+	if !r.any.Load() && lasts(r.until.Load(), now) {
 		return remembered{revision: r.floor.Load()}, true
 	}
 
 	known, ok := o.keys.get(id)
 
-	return known.at(now, r.floor.Load()), ok && now < known.until && known.generation == r.generation.Load()
+	return known.at(now, r.floor.Load()), ok && lasts(known.until, now) && known.generation == r.generation.Load()
 }
 
 // learn fills in what is known of the keys of some asks. It looks up what is not known freshly, and waits a little for it.
@@ -291,7 +291,7 @@ func (o *Overrides) find(ctx context.Context, ruleID string, keys []string, gene
 
 // has finds out whether the rule has overrides at all, if that is not known.
 func (o *Overrides) has(ctx context.Context, ruleID string, r *overridden, now time.Time) (bool, error) {
-	if now.UnixMicro() < r.until.Load() {
+	if lasts(r.until.Load(), now.UnixMicro()) {
 		return r.any.Load(), nil
 	}
 
@@ -327,7 +327,7 @@ func (o *Overrides) fail(ruleID string, keys []string, generation uint64, err er
 		o.keys.put(id, entry, unchanged)
 	}
 
-	if last := o.logged.Load(); now.UnixMicro()-last > time.Minute.Microseconds() && o.logged.CompareAndSwap(last, now.UnixMicro()) &&
+	if last := o.logged.Load(); now.Sub(time.UnixMicro(last)).Abs() > time.Minute && o.logged.CompareAndSwap(last, now.UnixMicro()) &&
 		!errors.Is(err, context.Canceled) {
 		o.logger.Error("overrides cannot be looked up: what was known of them goes on", "error", err)
 	}
@@ -341,6 +341,10 @@ func believed(now time.Time) int64 {
 
 	return now.Add(least + rand.N(overrideTTL/spread)).UnixMicro()
 }
+
+// lasts reports whether something that is believed until then still is at now, both µs. Nothing is believed for longer than the
+// TTL: a clock that was set back does not make it older than it may be.
+func lasts(until, now int64) bool { return now < until && until-now <= overrideTTL.Microseconds() }
 
 // OverrideStats are counts since the start.
 type OverrideStats struct {

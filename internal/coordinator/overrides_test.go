@@ -72,13 +72,14 @@ type negotiation struct {
 	c         *coordinator.Coordinator
 	overrides *coordinator.Overrides
 	seq       uint64
+	wrong     time.Duration // how far the coordinator's clock is ahead
 }
 
 func negotiate(t *testing.T, test func(n *negotiation)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := &negotiation{negotiated: &negotiated{rows: map[string]coordinator.Override{}}, t: t}
-		n.overrides = coordinator.NewOverrides(n.negotiated, nil, nil)
+		n.overrides = coordinator.NewOverrides(n.negotiated, func() time.Time { return time.Now().Add(n.wrong) }, nil)
 
 		kept, err := memory.New(memory.Config{Clock: func() int64 { return time.Now().UnixMicro() }})
 		if err != nil {
@@ -177,6 +178,22 @@ func TestAChangedOverride(t *testing.T) {
 		n.set("acme", of(90, 8))
 		n.overrides.Changed(8, map[string][]string{"r": {}})
 		n.want("when it is back", "acme", 90)
+	})
+}
+
+// A clock that is set back makes nothing be believed for longer.
+func TestOverridesAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	negotiate(t, func(n *negotiation) {
+		n.want("without any", "ada", 10)
+		n.set("acme", of(50, 3))
+		n.overrides.Changed(3, map[string][]string{"r": {"acme"}})
+		n.want("at first", "acme", 50)
+
+		n.wrong = -time.Hour
+		n.set("acme", of(60, 4))
+		time.Sleep(time.Minute)
+		n.want("a minute after the clock was set back", "acme", 60)
 	})
 }
 

@@ -169,6 +169,8 @@ func TestATimeline(t *testing.T) {
 		{4 + outFor.Seconds(), false, false}, // its turn, and it fails again
 		{4 + 2*outFor.Seconds(), true, true},
 		{20, false, true}, // counted from the beginning
+		{21, false, true},
+		{22, false, false},
 	} {
 		if row.answer {
 			u.heard()
@@ -179,6 +181,17 @@ func TestATimeline(t *testing.T) {
 		if got := u.inService(at(row.at)); got != row.want {
 			t.Errorf("at %v: in service %v, want %v", row.at, got, row.want)
 		}
+	}
+
+	if !u.inService(at(-3_600)) {
+		t.Error("it is out for an hour after the clock was set back by one")
+	}
+
+	u.probed = true
+	u.failed(at(23))
+
+	if u.inService(at(-3_600)) {
+		t.Error("a clock that was set back did what a probe should")
 	}
 }
 

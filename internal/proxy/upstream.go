@@ -90,8 +90,8 @@ func newUpstream(text string, c *Config) (*upstream, error) {
 
 // inService says whether the upstream is sent requests.
 func (u *upstream) inService(now time.Time) bool {
-	until := u.until.Load()
-	return until == 0 || until <= now.UnixMicro()
+	until, at := u.until.Load(), now.UnixMicro()
+	return until <= at || until != forever && until-at > outFor.Microseconds() // the clock was set back
 }
 
 // heard notes that the upstream answered a request, whatever it said: that it is there is all that is asked of it here.
