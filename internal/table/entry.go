@@ -60,16 +60,20 @@ func (r *Rule) entryOf(key string) *Entry {
 	}
 
 	t := r.table
-	if t.keys.Load() >= t.cfg.MaxKeys {
+	if t.keys.Load() >= t.cfg.MaxKeys && !r.rests(key) {
 		return r.overflow(key)
 	}
 
 	made := r.newEntry(key)
 
+	made.mu.Lock()
+	defer made.mu.Unlock()
+
 	e := r.keys.add(&made.name).entry()
 	if e == made {
 		t.keys.Add(1)
-		t.wheel.add(e, t.clock.Now()+idleAfter)
+		e.resume()
+		t.wheel.add(e, t.clock.Now()+restAfter)
 	}
 
 	return e
@@ -142,11 +146,15 @@ func (e *Entry) def() *rule.Rule { return e.rule.versionOf(e.key()) }
 
 // saw takes in what an answer says; under the lock.
 func (e *Entry) saw(now int64, a *ledger.Answer) {
-	if l := e.limits.Load(); l.bucket != a.Terms.Bucket || l.ttl != a.Terms.TTL {
-		e.limits.Store(l.under(&a.Terms))
-	}
-
+	e.limit(&a.Terms)
 	e.stand(now)
+}
+
+// limit has the entry's limits be those of terms; under the lock.
+func (e *Entry) limit(terms *ledger.Terms) {
+	if l := e.limits.Load(); l.bucket != terms.Bucket || l.ttl != terms.TTL {
+		e.limits.Store(l.under(terms))
+	}
 }
 
 // stand notes what requests are told without the lock; under it.

@@ -1,5 +1,7 @@
 package table
 
+import "math"
+
 // Next returns when the next appointment of the wheel is due, µs on the table's
 // clock; ok is false while there is none. Whoever moves a virtual clock may jump
 // there at once: nothing happens on the way.
@@ -18,6 +20,10 @@ func (t *Table) Next() (at int64, ok bool) {
 	}
 
 	if due, some := t.walks(); some && (!ok || due < at) {
+		at, ok = due, true
+	}
+
+	if due := t.sweeps(); due != math.MaxInt64 && (!ok || due < at) {
 		at, ok = due, true
 	}
 

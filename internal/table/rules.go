@@ -20,6 +20,7 @@ type Rule struct {
 	own     atomic.Pointer[limits] // of its keys without an override
 	before  atomic.Pointer[limits] // of those that its rollout has not reached; nil without a version before
 	keys    keys
+	traces  atomic.Pointer[traces]       // of those that rest; nil until one does
 	lent    keys                         // those whose buckets are here, whole
 	lending [keyParts]sync.Mutex         // one change of the loans of a part at a time
 	crowds  atomic.Int64                 // requests that had to wait for others who wanted the same loan

@@ -204,7 +204,9 @@ func (r *Rule) Key(key string) (s KeyStats, ok bool) {
 
 	e := r.keys.find(key).entry()
 	if e == nil {
-		return s, false
+		if e = r.restored(key); e == nil {
+			return s, false
+		}
 	}
 
 	e.mu.Lock()

@@ -13,7 +13,7 @@
 // deadline; then, and while no coordinator answers at all, the rule's
 // onUnavailable decides. Refills go out in the background, before a lease runs
 // dry, and wait a tick for company. A wheel renews leases at 0.6 of their TTL
-// and lets idle keys leave.
+// and has keys leave of which nothing is at stake; for a while a trace of each stays.
 //
 // What is in flight goes the same way through a desk of its own: see slotKey.
 //
@@ -96,7 +96,11 @@ type Table struct {
 	steps  *Stepped // what drives this table by hand; nil for most
 	wheel  wheel
 	counts counts
-	keys   atomic.Int64
+	keys   atomic.Int64 // traces and loans among them
+
+	traces   atomic.Int64 // keys that rest
+	swept    int64        // when traces were last looked at
+	sweeping int          // the part that is looked at next
 
 	lender Lender        // nil: nothing is lent
 	ahead  int64         // the store's time less this table's, µs

@@ -84,10 +84,11 @@ func (w *wheel) due(now int64) []*Entry {
 
 		w.spokes -= len(w.slots[i])
 
-		clear(w.slots[i]) // else it would keep entries that leave the table
-		w.slots[i] = w.slots[i][:0]
-		if cap(w.slots[i]) > 1<<12 {
+		if used := len(w.slots[i]); used*4 < cap(w.slots[i]) || used > 1<<12 {
 			w.slots[i] = nil
+		} else {
+			clear(w.slots[i]) // else it would keep entries that leave the table
+			w.slots[i] = w.slots[i][:0]
 		}
 	}
 
@@ -111,12 +112,13 @@ func (t *Table) idle() bool {
 
 	_, some := t.desk.due()
 
-	return t.wheel.spokes == 0 && !some
+	return t.wheel.spokes == 0 && !some && t.traces.Load() == 0
 }
 
 // Advance does what is due at now. Run calls it; with a virtual clock the caller does.
 func (t *Table) Advance(now int64) {
 	t.advanceSlots(now)
+	t.sweep(now)
 
 	if t.clock.virtual {
 		t.walkAll(now)
@@ -202,6 +204,9 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 		return begins, false
 	case denied:
 		return e.AskAgain(), false
+	case now < e.used+restAfter:
+		return e.used + restAfter, false
+	case e.leaveTrace(now):
 	case now < e.used+idleAfter:
 		return e.used + idleAfter, false
 	}

@@ -1,0 +1,78 @@
+package holder
+
+import (
+	"math"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+)
+
+// Trace is what is worth to be remembered of a Lease at rest, in a fraction of its
+// size: of how much demand there was, and how its budget stood. Nothing depends on
+// it but how well the next request is served: who loses it begins anew.
+type Trace struct {
+	Terms *ledger.Terms // as last heard
+	At    int64         // when the last ask was sent that was answered, µs; never 0
+
+	// What the answer said: of a bucket when it is full, µs and a fraction, and what others lease;
+	// of a window when it ends, by how much that is late, and what was used of it and of the one before.
+	when int64
+	part uint32
+	used uint32
+	prev uint32
+
+	rate    float32 // of demand: tokens a µs
+	cost    uint16  // of a request, at most
+	holders uint16  // at most
+
+	Note uint32 // the caller's
+}
+
+// Trace returns what is to be remembered of the lease; ok is false while something of
+// it is at stake: tokens, debt, an ask, a refusal, a window. Under the lock.
+func (l *Lease) Trace(now int64) (t Trace, ok bool) {
+	if !l.Known() || l.Holds() || l.Owes() || l.next != nil || l.credit || l.debt != 0 || l.refused.Load() != 0 {
+		return t, false
+	}
+
+	if l.balance.Load() != 0 || l.reserved.Load() != 0 || l.demand.at != l.heard.at || now < l.denyTill.Load() {
+		return t, false
+	}
+
+	h, d := &l.heard, &l.demand
+	t = Trace{
+		Terms: h.terms(), At: h.at, rate: float32(d.rate),
+		cost: uint16(min(d.cost, math.MaxUint16)), holders: uint16(min(h.holders, math.MaxUint16)),
+	}
+
+	switch w := h.counted(); {
+	case h.bucket():
+		t.when = h.tat.Micros
+		ok = t.keep(h.tat.Frac, h.others, 0)
+	case h.terms().Algorithm.Windowed():
+		t.when = h.end
+		ok = t.keep(h.late, w.Used, w.Prev)
+	}
+
+	return t, ok
+}
+
+// keep takes in numbers, unless they are too large: then nothing is remembered.
+func (t *Trace) keep(part, used, prev int64) (ok bool) {
+	t.part, t.used, t.prev = uint32(part), uint32(used), uint32(prev)
+
+	return int64(t.part) == part && int64(t.used) == used && int64(t.prev) == prev
+}
+
+// Resume has a lease that is new go on where one was that left t. Under the lock.
+func (l *Lease) Resume(t *Trace) {
+	l.demand = demand{at: t.At, rate: float64(t.rate), cost: int64(t.cost)}
+	l.heard = heard{under: t.Terms, at: t.At, holders: int64(t.holders)}
+
+	if h := &l.heard; h.bucket() {
+		h.tat, h.others = rate.Time{Micros: t.when, Frac: int64(t.part)}, int64(t.used)
+	} else {
+		h.end, h.late = t.when, int64(t.part)
+		h.window = &ledger.Window{Used: int64(t.used), Prev: int64(t.prev)}
+	}
+}

@@ -1,0 +1,91 @@
+package table_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/leaseway/leaseway/internal/table"
+)
+
+// A server that has to do with many callers remembers each of them in few bytes, most of all those that ask
+// seldom, of whom there are most. The bounds are what was measured, and a few bytes.
+func TestBytesAKey(t *testing.T) { //nolint:paralleltest // it measures the heap, which all tests share
+	const keys = 5_000
+
+	for _, c := range []struct {
+		name, rule string
+		rounds     int   // of a request for each key, 50 ms apart
+		then       int64 // µs between the last round and the measure
+		leases     int64
+		most       int64 // bytes a key
+	}{
+		{"asked once, at rest", "limit: 100, window: 1h", 1, 300 * ms, 0, 95},
+		{"of a window, at rest", "algorithm: fixed_window, limit: 100, window: 1h", 1, 300 * ms, 0, 95},
+		{"idle", "limit: 100, window: 1h", 1, 5 * sec, 0, 5},
+		{"asked just now", "limit: 100, window: 1h", 1, 10 * ms, 0, 700},
+		{"leased", "limit: 100000, window: 1h, lease: {ttl: 60s}", 6, 20 * ms, keys, 700},
+		{"leased of a window", "algorithm: fixed_window, limit: 100000, window: 1h, lease: {ttl: 60s}", 6, 20 * ms, keys, 745},
+		{"idle after its lease", "limit: 100000, window: 1h, lease: {ttl: 10s}", 6, 30 * sec, 0, 5},
+		{"refused", "limit: 1, window: 1h", 2, 3 * sec, 0, 700},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			doc := "rules: [{id: r, keyBy: user, " + c.rule + "}]"
+			_, empty := heapOf(t, doc, func(*rig) {})
+
+			s, all := heapOf(t, doc, func(r *rig) {
+				for i := range c.rounds {
+					if i > 0 {
+						r.wait(50 * ms)
+					}
+
+					for k := range keys {
+						r.take(0, "r", fmt.Sprintf("user-%06d", k), 1)
+					}
+				}
+
+				r.wait(c.then)
+			})
+
+			if s.Leases != c.leases {
+				t.Fatalf("%d leases, want %d", s.Leases, c.leases)
+			}
+
+			if got := (all - empty) / keys; got > c.most {
+				t.Errorf("%d bytes a key, want %d at most", got, c.most)
+			} else {
+				t.Logf("%d bytes a key", got)
+			}
+		})
+	}
+}
+
+// heapOf returns what the table of a holder takes after use, without what its coordinator keeps, and its counts.
+func heapOf(t *testing.T, doc string, use func(r *rig)) (s table.Stats, bytes int64) {
+	t.Helper()
+
+	r := newRig(t, 1, doc)
+	r.take(0, "r", "first", 1)
+	use(r)
+
+	s = r.holders[0].Stats()
+	with := heap()
+	r.holders = nil
+	without := heap()
+
+	runtime.KeepAlive(r)
+
+	return s, with - without
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+
+	for range 3 { // what pools let go of needs more than one collection
+		runtime.GC()
+	}
+
+	runtime.ReadMemStats(&m)
+
+	return int64(m.HeapAlloc)
+}

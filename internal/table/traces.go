@@ -1,0 +1,305 @@
+package table
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+
+	"github.com/leaseway/leaseway/internal/holder"
+)
+
+// traces are what a rule remembers of keys that rest, for as long as of idle ones: a
+// trace is a tenth of an Entry, which it becomes again when a request comes.
+//
+//	request ─► Entry ── nothing is at stake, nobody asks ─► trace ── idle ─► nothing
+//	             ▲                                            │
+//	             └───────────────── request ──────────────────┘
+//
+// A part is a table with open addressing, in the order of the hashes, and no key is in it: of two that
+// have one hash of 64 bits each would go on from the other's demand, and no budget depends on that.
+type traces struct {
+	parts [keyParts]tracePart
+}
+
+type tracePart struct {
+	mu   sync.Mutex
+	each []trace
+	live int // traces
+	used int // slots that are not free, those of traces that were taken up among them
+}
+
+// trace is a slot: free without a hash, taken up without an instant.
+type trace struct {
+	holder.Trace
+
+	hash uint64
+}
+
+const (
+	restAfter  = 200_000   // µs without a request after which a key that nothing is at stake of rests
+	sweepEvery = 1_000_000 // µs in which all traces are looked at once, a part at a time
+
+	// Of a part's slots so many hundredths are in use when it is made anew, and when it is full.
+	tracesAnew = 70
+	tracesFull = 80
+)
+
+// at returns the slot of hash, or the free one where it would be.
+func (p *tracePart) at(hash uint64) *trace {
+	size := uint64(len(p.each))
+
+	for i, _ := bits.Mul64(hash<<partBits, size); ; i = (i + 1) % size {
+		if s := &p.each[i]; s.hash == hash || s.hash == 0 {
+			return s
+		}
+	}
+}
+
+// put remembers t, and returns by how many there are more.
+func (p *tracePart) put(t *trace) (more int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if (p.used+1)*100 > len(p.each)*tracesFull {
+		p.renew()
+	}
+
+	s := p.at(t.hash)
+	if s.hash == 0 {
+		p.used++
+	}
+
+	if s.At == 0 {
+		p.live++
+		more = 1
+	}
+
+	*s = *t
+
+	return more
+}
+
+// renew makes room for another trace, and drops the slots of those that were taken up.
+func (p *tracePart) renew() {
+	old := p.each
+	p.each = make([]trace, (p.live+1)*100/tracesAnew+1)
+	p.used = p.live
+
+	for i := range old {
+		if old[i].At != 0 {
+			*p.at(old[i].hash) = old[i]
+		}
+	}
+}
+
+// take takes up the trace of hash.
+func (p *tracePart) take(hash uint64) (t holder.Trace, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if p.live == 0 {
+		return t, false
+	}
+
+	s := p.at(hash)
+	if s.At == 0 {
+		return t, false
+	}
+
+	t, s.Trace = s.Trace, holder.Trace{}
+	p.live--
+
+	return t, true
+}
+
+// look returns the trace of hash.
+func (p *tracePart) look(hash uint64) (t holder.Trace, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if p.live == 0 {
+		return t, false
+	}
+
+	t = p.at(hash).Trace
+
+	return t, t.At != 0
+}
+
+// sweep drops the traces of before an instant, and returns how many there were.
+func (p *tracePart) sweep(before int64) (fewer int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	for i := range p.each {
+		if s := &p.each[i]; s.At != 0 && s.At < before {
+			s.Trace = holder.Trace{}
+			fewer++
+		}
+	}
+
+	p.live -= int(fewer)
+
+	switch {
+	case p.live == 0:
+		p.each, p.used = nil, 0
+	case p.live*2 < p.used:
+		p.renew()
+	}
+
+	return fewer
+}
+
+// traced returns the part of the rule's traces that has hash, nil while there is none.
+func (r *Rule) traced(hash uint64) *tracePart {
+	if all := r.traces.Load(); all != nil {
+		return &all.parts[hash>>partShift]
+	}
+
+	return nil
+}
+
+// traces hash keys as keys do, but for 0, which says that a slot is free.
+func (r *Rule) traceHash(key string) uint64 { return max(1, r.keys.secret.seek(key).hash) }
+
+// resume has an entry that is new go on from the trace of its key, if there is one; before anyone else sees it.
+func (e *Entry) resume() {
+	r := e.rule
+	hash := r.traceHash(e.key())
+
+	p := r.traced(hash)
+	if p == nil {
+		return
+	}
+
+	if t, ok := p.take(hash); ok {
+		r.table.forget(1)
+		e.follow(&t)
+	}
+}
+
+// look returns what is remembered of a key that rests.
+func (r *Rule) look(key string) (t holder.Trace, ok bool) {
+	hash := r.traceHash(key)
+	if p := r.traced(hash); p != nil {
+		return p.look(hash)
+	}
+
+	return t, false
+}
+
+// rests reports whether there is a trace of key.
+func (r *Rule) rests(key string) bool {
+	_, ok := r.look(key)
+
+	return ok
+}
+
+// restored returns an entry as the trace of key has it, nil without one. The table does not get it.
+func (r *Rule) restored(key string) *Entry {
+	t, ok := r.look(key)
+	if !ok {
+		return nil
+	}
+
+	e := r.newEntry(key)
+	e.follow(&t)
+
+	return e
+}
+
+// follow takes in a trace.
+func (e *Entry) follow(t *holder.Trace) {
+	e.Resume(t)
+	e.asks = t.Note & math.MaxUint16
+
+	if ago := int64(t.Note >> wonShift); ago != wonNever {
+		e.won = t.At - ago*wonUnit
+	}
+
+	if l := e.limits.Load(); l.version == t.Terms.Version {
+		e.limit(t.Terms)
+	}
+
+	e.stand(t.At)
+}
+
+// What a trace notes for the table: how often was asked in the lower half, above it when a take was last won before it.
+const (
+	wonShift = 16
+	wonUnit  = 1_000 // µs
+	wonNever = math.MaxUint16
+)
+
+// leaveTrace has the entry leave a trace, and reports whether it may leave the table, since nothing is at stake of it; under the lock.
+func (e *Entry) leaveTrace(now int64) bool {
+	t, ok := e.Trace(now)
+	if !ok || e.missed || now < e.downTo || e.leaving() {
+		return false
+	}
+
+	won := int64(wonNever)
+	if e.won != 0 {
+		won = max(0, min(wonNever, (t.At-e.won)/wonUnit))
+	}
+
+	t.Note = min(e.asks, math.MaxUint16) | uint32(won)<<wonShift
+	r := e.rule
+
+	if r.traces.Load() == nil {
+		r.traces.CompareAndSwap(nil, &traces{})
+	}
+
+	hash := r.traceHash(e.key())
+	more := r.traced(hash).put(&trace{hash: hash, Trace: t})
+	r.table.forget(-more)
+
+	return true
+}
+
+// forget counts n traces that are gone.
+func (t *Table) forget(n int64) {
+	t.keys.Add(-n)
+	t.traces.Add(-n)
+}
+
+// sweep drops traces of idle keys, a part of each rule at a time, or all of them in virtual time.
+func (t *Table) sweep(now int64) {
+	switch due := t.sweeps(); {
+	case due == math.MaxInt64:
+		t.swept = now
+
+		return
+	case now < due:
+		return
+	}
+
+	t.swept = now
+
+	for _, r := range t.allRules() {
+		all := r.traces.Load()
+		if all == nil {
+			continue
+		}
+
+		for i := range all.parts {
+			if t.clock.virtual || i == t.sweeping {
+				t.forget(all.parts[i].sweep(now - idleAfter))
+			}
+		}
+	}
+
+	t.sweeping = (t.sweeping + 1) % keyParts
+}
+
+// sweeps returns when there is something to sweep next, never without traces.
+func (t *Table) sweeps() int64 {
+	switch {
+	case t.traces.Load() == 0:
+		return math.MaxInt64
+	case t.clock.virtual:
+		return t.swept + sweepEvery
+	default:
+		return t.swept + sweepEvery/keyParts
+	}
+}

@@ -1,0 +1,91 @@
+package table
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+
+	"github.com/leaseway/leaseway/internal/holder"
+)
+
+// Whatever rests, is taken up and is swept, a part has what a map has.
+func TestTracesAreAMap(t *testing.T) {
+	t.Parallel()
+
+	rapid.Check(t, func(t *rapid.T) {
+		var p tracePart
+
+		twin := map[uint64]holder.Trace{}
+		now := int64(1)
+
+		// Few, so that they come again; neighbours and those at the end of the table among them.
+		hashes := rapid.SampledFrom([]uint64{1, 2, 3, 1 << 40, 1<<40 + 1, 1 << 58, 1<<59 - 2, 1<<59 - 1, math.MaxUint64 - 1, math.MaxUint64})
+
+		for range rapid.IntRange(0, 300).Draw(t, "steps") {
+			hash := hashes.Draw(t, "hash")
+			_, had := twin[hash]
+
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0:
+				now += rapid.Int64Range(0, 5).Draw(t, "later")
+
+				more := p.put(&trace{hash: hash, Trace: holder.Trace{At: now, Note: uint32(now)}})
+				if (more == 1) == had {
+					t.Fatalf("put: %d more, and there was one: %v", more, had)
+				}
+
+				twin[hash] = holder.Trace{At: now, Note: uint32(now)}
+			case 1:
+				if got, ok := p.take(hash); ok != had || got != twin[hash] {
+					t.Fatalf("take: %+v, want %+v", got, twin[hash])
+				}
+
+				delete(twin, hash)
+			case 2:
+				if got, ok := p.look(hash); ok != had || got != twin[hash] {
+					t.Fatalf("look: %+v, want %+v", got, twin[hash])
+				}
+			default:
+				before := now - rapid.Int64Range(0, 20).Draw(t, "kept")
+				fewer := int64(0)
+
+				for hash, tr := range twin {
+					if tr.At < before {
+						delete(twin, hash)
+
+						fewer++
+					}
+				}
+
+				if got := p.sweep(before); got != fewer {
+					t.Fatalf("sweep dropped %d, want %d", got, fewer)
+				}
+			}
+
+			if p.live != len(twin) || p.used < p.live || p.used*100 > len(p.each)*tracesFull || p.live*4 < p.used-4 {
+				t.Fatalf("%d live of %d in %d slots, want %d", p.live, p.used, len(p.each), len(twin))
+			}
+		}
+	})
+}
+
+// A trace is small, and the slots of a part are nearly all in use.
+func TestATraceIsSmall(t *testing.T) {
+	t.Parallel()
+
+	if n := unsafe.Sizeof(trace{}); n > 56 {
+		t.Errorf("a trace has %d bytes, want 56 at most", n)
+	}
+
+	var p tracePart
+
+	for i := range uint64(10_000) {
+		p.put(&trace{hash: (i + 1) * 0x9e3779b97f4a7c15 >> partBits, Trace: holder.Trace{At: 1}})
+	}
+
+	if n := len(p.each); n > 10_000*100/tracesAnew+1 {
+		t.Errorf("10000 traces have %d slots", n)
+	}
+}
