@@ -33,6 +33,8 @@ func memory() contest {
 		},
 	}
 
+	c.entrants = append(c.entrants, holdings()...)
+
 	for _, d := range deciders() {
 		if d.name == leasewayDecideName {
 			continue // as Rule.Take
