@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 func TestRequestsPassAsTheyCame(t *testing.T) {
@@ -260,5 +263,32 @@ func TestASlowUpstreamIsATimeoutAndNotAnOutage(t *testing.T) {
 	resp, body := f.get(t, "/")
 	if resp.StatusCode != http.StatusGatewayTimeout || !strings.Contains(body, "in time") {
 		t.Errorf("got %d %s", resp.StatusCode, body)
+	}
+}
+
+// WebSockets within HTTP/2 (RFC 8441) are not announced, since they would be refused: browsers then use HTTP/1.1 for them.
+func TestWebSocketsWithinHTTP2AreNotAnnounced(t *testing.T) {
+	f := serve(t, noRules, Config{Upstreams: []string{silent(t)}})
+
+	conn, err := net.Dial("tcp", f.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	framer := http2.NewFramer(conn, conn)
+	_ = framer.WriteSettings()
+
+	frame, err := framer.ReadFrame()
+	settings, ok := frame.(*http2.SettingsFrame)
+
+	if !ok || settings.NumSettings() == 0 {
+		t.Fatalf("got %v, %v, want settings", frame, err)
+	}
+
+	if _, announced := settings.Value(http2.SettingEnableConnectProtocol); announced {
+		t.Error("extended CONNECT is announced")
 	}
 }
