@@ -3,7 +3,6 @@ package leaseway
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/rpc"
@@ -32,7 +31,7 @@ func Dial(ctx context.Context, urls []string, opts ...Option) (*Limiter, error) 
 	l, err := Over(ctx, client, append(opts, WithIncarnation(holder))...)
 	if err != nil {
 		if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeUnavailable {
-			e.Message += ": asked " + strings.Join(urls, ", ")
+			e.Message += ": asked " + client.Asked()
 		}
 
 		err = explain(ctx, client, err)

@@ -42,7 +42,7 @@ func TestDialSaysWhatIsWrong(t *testing.T) {
 		says string
 	}{
 		"nobody there":     {gone.Addr().String(), nil, leaseway.CodeUnavailable, "WithStateDir"},
-		"who is not there": {gone.Addr().String(), nil, leaseway.CodeUnavailable, gone.Addr().String()},
+		"who is not there": {gone.Addr().String(), nil, leaseway.CodeUnavailable, "asked " + gone.Addr().String() + " (connection refused)"},
 		"an unpinned key":  {f.addr, []leaseway.Option{leaseway.WithCoordinatorKeys(other)}, leaseway.CodeInvalid, "WithCoordinatorKeys"},
 		"the port of HTTP": {page.Listener.Addr().String(), nil, leaseway.CodeInvalid, "--grpc-listen"},
 		"no address":       {"foo", nil, leaseway.CodeInvalid, "foo"},

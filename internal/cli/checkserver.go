@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/server"
 )
 
 // checkServer is a running server, and how to be let in.
@@ -177,9 +178,9 @@ func (s *checkServer) client() (*http.Client, error) {
 	case (s.cert == "") != (s.key == ""):
 		return nil, errors.New("--client-cert and --client-key need each other")
 	case s.cert != "":
-		pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+		pair, err := server.ReadPair("--client-cert", s.cert, "--client-key", s.key)
 		if err != nil {
-			return nil, fmt.Errorf("--client-cert: %w", err)
+			return nil, err
 		}
 
 		config.Certificates = []tls.Certificate{pair}

@@ -59,13 +59,23 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitFailure
 	}
 
-	fmt.Fprintln(stderr, "leaseway:", strings.TrimPrefix(inOurWords(root, args, err).Error(), "leaseway: "))
+	fmt.Fprintln(stderr, "leaseway:", strings.TrimPrefix(withFix(inOurWords(root, args, err)), "leaseway: "))
 
 	if errors.As(err, &failed) {
 		return exitFailure
 	}
 
 	return exitUsage
+}
+
+// withFix is the text of an error, with what to do about a file that cannot be opened unless that is said.
+func withFix(err error) string {
+	text := err.Error()
+	if fix := server.FileFix(err); fix != "" && !strings.HasSuffix(text, ")") {
+		text += " (" + fix + ")"
+	}
+
+	return text
 }
 
 // errDifferent is what a comparison ends with that found a difference and has shown it.

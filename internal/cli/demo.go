@@ -130,7 +130,7 @@ func runDemo(cmd *cobra.Command, cfg demo.Config, asJSON bool) error {
 	case errors.Is(err, demo.ErrInterrupted), result != nil && result.Interrupted:
 		return &ended{syscall.SIGINT}
 	case errors.As(err, &wrongLog):
-		return &server.UsageError{Problems: []string{err.Error()}}
+		return &server.UsageError{Problems: []string{withFix(err)}}
 	case err != nil:
 		return err
 	case !result.Held:

@@ -41,7 +41,7 @@ func newImportEnvoy() *cobra.Command {
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			src, err := readDocument(args[0], cmd.InOrStdin())
 			if err != nil {
-				return &server.UsageError{Problems: []string{fmt.Sprintf("%s: %v", args[0], err)}}
+				return &server.UsageError{Problems: []string{unreadDocument(args[0], err).text}}
 			}
 
 			document, notes, err := envoyimport.Import(args[0], src)

@@ -73,7 +73,7 @@ func (d *document) addTo(cmd *cobra.Command) {
 
 // unreadable is the error of a file that was named and cannot be read.
 func unreadable(err error) error {
-	return &server.UsageError{Problems: []string{"-f: " + err.Error()}}
+	return &server.UsageError{Problems: []string{"-f: " + withFix(err)}}
 }
 
 // namedInput is what errors call a file.

@@ -90,7 +90,7 @@ func reviewFile(path string, stdin io.Reader) review {
 
 	text, err := readDocument(path, stdin)
 	if err != nil {
-		r.Errors = append(r.Errors, finding{Message: err.Error(), text: path + ": " + err.Error()})
+		r.Errors = append(r.Errors, unreadDocument(path, err))
 
 		return r
 	}
@@ -114,6 +114,16 @@ func reviewFile(path string, stdin io.Reader) review {
 	return r
 }
 
+// unreadDocument is what is wrong with a file that could not be read.
+func unreadDocument(path string, err error) finding {
+	f := finding{Message: cause(err).Error(), Fix: server.FileFix(err)}
+	if f.text = path + ": " + f.Message; f.Fix != "" {
+		f.text += " (" + f.Fix + ")"
+	}
+
+	return f
+}
+
 // readDocument reads a file, or the standard input for "-", up to a byte more than a document may have: the parser says so.
 func readDocument(path string, stdin io.Reader) ([]byte, error) {
 	if path == "-" {
@@ -122,13 +132,11 @@ func readDocument(path string, stdin io.Reader) ([]byte, error) {
 
 	file, err := os.Open(path) //nolint:gosec // the file that the user names
 	if err != nil {
-		return nil, cause(err)
+		return nil, err
 	}
 	defer file.Close()
 
-	text, err := io.ReadAll(io.LimitReader(file, rule.MaxDocument+1))
-
-	return text, cause(err)
+	return io.ReadAll(io.LimitReader(file, rule.MaxDocument+1))
 }
 
 // cause drops the path, which stands before it anyway.

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -44,14 +43,14 @@ func newFleet(c *Config) (*fleet, error) {
 	case LeastInFlight:
 		f.least = true
 	default:
-		return nil, fmt.Errorf("balance %q is neither %s nor %s", c.Balance, RoundRobin, LeastInFlight)
+		return nil, misfit("Balance", "%q is neither %s nor %s", c.Balance, RoundRobin, LeastInFlight)
 	}
 	if n := len(c.Upstreams); n == 0 || n > maxUpstreams {
-		return nil, fmt.Errorf("there are %d upstreams: name 1 to %d, such as http://127.0.0.1:3000", n, maxUpstreams)
+		return nil, misfit("Upstreams", "there are %d: name 1 to %d, such as http://127.0.0.1:3000", n, maxUpstreams)
 	}
 	if p := c.HealthPath; p != "" {
 		if _, err := url.ParseRequestURI(p); err != nil || !strings.HasPrefix(p, "/") {
-			return nil, fmt.Errorf("health path %q is no path: write one such as /healthz", p)
+			return nil, misfit("HealthPath", "%q is no path: write one such as /healthz", p)
 		}
 	}
 	for _, text := range c.Upstreams {

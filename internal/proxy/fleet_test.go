@@ -200,16 +200,16 @@ func TestSettingsThatCannotBeUsedAreNamed(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{Config{}, "0 upstreams"},
+		{Config{}, "Upstreams: there are 0"},
 		{Config{Upstreams: []string{"127.0.0.1:80"}}, "write http://HOST:PORT"},
 		{Config{Upstreams: []string{"ftp://a"}}, `"ftp://a" is no upstream`},
 		{Config{Upstreams: []string{"http://a/path"}}, "more than a host"},
 		{Config{Upstreams: []string{"http://u:secret@a"}}, "more than a host"},
-		{Config{Upstreams: []string{"http://a"}, Balance: "random"}, `balance "random" is neither`},
-		{Config{Upstreams: []string{"http://a"}, HealthPath: "healthz"}, `"healthz" is no path`},
-		{Config{Upstreams: []string{"http://a"}, MaxBody: -1}, "negative"},
-		{Config{Upstreams: []string{"http://a"}, Origins: []string{"https://a.example/x"}}, `origin "https://a.example/x" is none`},
-		{Config{Upstreams: []string{"http://a"}, Origins: []string{"*", "a.example"}}, `origin "a.example" is none`},
+		{Config{Upstreams: []string{"http://a"}, Balance: "random"}, `Balance: "random" is neither`},
+		{Config{Upstreams: []string{"http://a"}, HealthPath: "healthz"}, `HealthPath: "healthz" is no path`},
+		{Config{Upstreams: []string{"http://a"}, MaxBody: -1}, "MaxBody: -1 is negative"},
+		{Config{Upstreams: []string{"http://a"}, Origins: []string{"https://a.example/x"}}, `Origins: "https://a.example/x" is no origin`},
+		{Config{Upstreams: []string{"http://a"}, Origins: []string{"*", "a.example"}}, `Origins: "a.example" is no origin`},
 	} {
 		_, err := New(nil, row.config)
 		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "secret") {

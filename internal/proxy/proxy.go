@@ -73,18 +73,31 @@ type Proxy struct {
 	statuses                   [6]atomic.Int64 // answers by the first digit of their status; 0 has the rest
 }
 
-// New returns a Proxy that asks limiter. The error names the field of config that cannot be used.
+// ConfigError is a field of a Config that cannot be used.
+type ConfigError struct {
+	Field   string // its name, such as Upstreams
+	Problem string // what is wrong with it, and what to write instead
+}
+
+// Error is the field and the problem.
+func (e *ConfigError) Error() string { return e.Field + ": " + e.Problem }
+
+func misfit(field, format string, args ...any) error {
+	return &ConfigError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// New returns a Proxy that asks limiter. The error is a *ConfigError.
 func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	config = withDefaults(config)
 	if config.MaxBody < 0 {
-		return nil, fmt.Errorf("MaxBody %d is negative: 0 is no bound", config.MaxBody)
+		return nil, misfit("MaxBody", "%d is negative: 0 is no bound", config.MaxBody)
 	}
 	for _, origin := range config.Origins {
 		if !isOrigin(origin) {
-			return nil, fmt.Errorf("origin %q is none: write what browsers send, such as https://app.example.com, or *", origin)
+			return nil, misfit("Origins", "%q is no origin: write what browsers send, such as https://app.example.com, or *", origin)
 		}
 	}
 	fleet, err := newFleet(&config)

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -47,11 +46,13 @@ const forever = 1<<63 - 1
 func newUpstream(text string, c *Config) (*upstream, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" {
-		return nil, fmt.Errorf("%q is no upstream: write http://HOST:PORT, https://HOST:PORT, or h2c://HOST:PORT for gRPC without TLS",
+		return nil, misfit("Upstreams",
+			"%q is no upstream: write http://HOST:PORT, https://HOST:PORT, or h2c://HOST:PORT for gRPC without TLS",
 			text)
 	}
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("%q has more than a host and a port: requests keep their own paths and credentials, so leave the rest out",
+		return nil, misfit("Upstreams",
+			"%q has more than a host and a port: requests keep their own paths and credentials, so leave the rest out",
 			u.Redacted())
 	}
 	protocols := new(http.Protocols)

@@ -307,6 +307,7 @@ func (c *Client) failed(call call, err error) {
 	}
 
 	if !blameless(err) {
+		call.replica.trouble.Store(&err)
 		call.replica.failed(c.now(), call.probe)
 		c.rarely("a coordinator did not answer as it should", call.replica, err)
 	}
@@ -318,7 +319,7 @@ func (c *Client) now() time.Duration { return time.Since(c.started) }
 // rarely logs, once in a while: what fails at all can fail with every call.
 func (c *Client) rarely(message string, r *replica, err error) {
 	if c.logged.allow(time.Now()) {
-		c.config.Logger.Warn(message, "coordinator", r.url, "error", err) //nolint:sloglint // the message is fixed at each call
+		c.config.Logger.Warn(message, "coordinator", r.url, "error", inShort(err)) //nolint:sloglint // the message is fixed at each call
 	}
 }
 

@@ -49,6 +49,7 @@ type replica struct {
 
 	calls, failures, late atomic.Int64
 	watch                 atomic.Pointer[context.CancelFunc] // ends the stream of rules from here, if there is one
+	trouble               atomic.Pointer[error]              // why the last call that failed did
 }
 
 // dial prepares a replica and begins to connect; it does not wait.

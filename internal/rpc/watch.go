@@ -47,6 +47,7 @@ func (c *Client) Watch(ctx context.Context, known uint64, apply func(*rule.Set) 
 		}
 
 		if err != nil && ctx.Err() == nil {
+			r.trouble.Store(&err)
 			c.rarely("rules are not watched any more, another coordinator is next", r, err)
 			c.await(ctx, jittered(backoff))
 			backoff = min(max(maxRewatch, c.crowd.pauses().longest), 2*backoff)

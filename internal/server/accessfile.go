@@ -57,7 +57,7 @@ func openAccessFile(p *ProxyConfig, stdout io.Writer) (*accessFile, error) {
 
 	file, err := openToAppend(a.path)
 	if err != nil {
-		return nil, usage("--access-log: %v", err)
+		return nil, unusable("--access-log", err)
 	}
 
 	a.file, a.out = file, bufio.NewWriterSize(file, accessBuffer)

@@ -88,7 +88,7 @@ func publicKeys(config *Config) ([]ed25519.PublicKey, error) {
 	for _, text := range config.CoordinatorKeys {
 		parsed, err := rpc.ParsePublicKeys(text)
 		if err != nil {
-			return nil, usage("--coordinator-key: %v", err)
+			return nil, unusable("--coordinator-key", err)
 		}
 
 		keys = append(keys, parsed...)
@@ -121,7 +121,7 @@ func firstToken(path string) (string, error) {
 	}
 
 	if err != nil {
-		return "", usage("--coordinator-token-file: %v", err)
+		return "", unusable("--coordinator-token-file", err)
 	}
 
 	for line := range strings.Lines(string(text)) {

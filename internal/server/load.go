@@ -191,7 +191,7 @@ func (s *Settings) readFile(path string) (map[string]fileEntry, error) {
 
 	text, err := readBounded(path, maxConfig)
 	if err != nil {
-		return nil, usage("--config: %v", err)
+		return nil, unusable("--config", err)
 	}
 
 	var node yaml.Node

@@ -77,7 +77,7 @@ func (s *proxyServer) open(ctx context.Context, stdout io.Writer) error {
 	}
 
 	if _, err := proxy.New(nil, settings); err != nil {
-		return usage("--upstream, --balance, --health-path or --cors-origins: %v", err)
+		return misfit(err)
 	}
 
 	if s.access, err = openAccessFile(p, stdout); err != nil {
@@ -101,6 +101,21 @@ func (s *proxyServer) open(ctx context.Context, stdout io.Writer) error {
 	}
 
 	return s.openListeners(ctx)
+}
+
+// misfit is what package proxy says of its configuration, with the flag for the field.
+func misfit(err error) error {
+	field, ok := errors.AsType[*proxy.ConfigError](err)
+	if !ok {
+		return err
+	}
+
+	flags := map[string]string{
+		"Upstreams": "--upstream", "Balance": "--balance", "HealthPath": "--health-path", "Origins": "--cors-origins",
+		"MaxBody": "--max-body",
+	}
+
+	return usage("%s: %s", flags[field.Field], field.Problem)
 }
 
 func (s *proxyServer) openListeners(ctx context.Context) error {
@@ -142,14 +157,9 @@ func (s *proxyServer) proxyConfig() (proxy.Config, error) {
 	}
 
 	if path := p.UpstreamCA; path != "" {
-		text, err := readBounded(path, maxPEM)
-		if err != nil {
-			return proxy.Config{}, usage("--upstream-ca: %v", err)
-		}
-
 		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-		if config.TLS.RootCAs, err = certPool(path, text); err != nil {
-			return proxy.Config{}, usage("--upstream-ca: %v", err)
+		if config.TLS.RootCAs, err = readPool("--upstream-ca", path); err != nil {
+			return proxy.Config{}, err
 		}
 	}
 

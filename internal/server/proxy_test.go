@@ -282,12 +282,27 @@ func TestProxySettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
 	if strings.Contains(wrong.Error(), "--token-file") {
 		t.Errorf("a flag that the proxy has not is named in\n%s", wrong)
 	}
+}
 
-	config, err := loadProxy("--upstream", "nonsense", "--rules", file(t, "rules: []"), "--data-dir", dataDir(t), "--listen", "127.0.0.1:0")
-	must(t, err)
+// One setting is wrong, and it alone is named.
+func TestAProxyNamesTheSettingThatIsWrong(t *testing.T) {
+	usable := []string{"--upstream", "http://a", "--rules", file(t, "rules: []"), "--data-dir", dataDir(t), "--listen", "127.0.0.1:0"}
 
-	if err := RunProxy(t.Context(), config, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "write http://HOST:PORT") {
-		t.Errorf("got %v", err)
+	for _, row := range []struct{ flag, value, want string }{
+		{"--upstream", "nonsense", `"nonsense" is no upstream: write http://HOST:PORT`},
+		{"--upstream", "http://a/b", `"http://a/b" has more than a host and a port`},
+		{"--balance", "random", `"random" is neither round-robin nor least-in-flight`},
+		{"--health-path", "healthz", `"healthz" is no path: write one such as /healthz`},
+		{"--cors-origins", "a.example", `"a.example" is no origin: write what browsers send`},
+		{"--upstream-ca", "/does/not/exist", "open /does/not/exist: no such file or directory (check the path)"},
+	} {
+		config, err := loadProxy(append(usable, row.flag, row.value)...)
+		must(t, err)
+
+		err = RunProxy(t.Context(), config, io.Discard, io.Discard)
+		if err == nil || !strings.HasPrefix(err.Error(), row.flag+": "+row.want) {
+			t.Errorf("%s %s: got %v, want %q", row.flag, row.value, err, row.want)
+		}
 	}
 }
 

@@ -4,9 +4,38 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
+
+// FileFix says what to do about err if it is about a file that is not there, or closed to this user, or no file; else "".
+func FileFix(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if named, ok := errors.AsType[*fs.PathError](err); ok && !filepath.IsAbs(named.Path) {
+			return "check the path, which begins where leaseway was started"
+		}
+
+		return "check the path"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user that leaseway runs as open it"
+	case errors.Is(err, errNotRegular), errors.Is(err, syscall.EISDIR):
+		return "name a file"
+	default:
+		return ""
+	}
+}
+
+// unusable is a *UsageError about the file that a flag names.
+func unusable(flag string, err error) error {
+	if fix := FileFix(err); fix != "" {
+		return usage("%s: %v (%s)", flag, err, fix)
+	}
+
+	return usage("%s: %v", flag, err)
+}
 
 // readBounded reads a regular file of at most limit bytes. The error names the file. To read a pipe or a device may never
 // end, so they are refused before they are opened: whoever reads here must not hang.

@@ -42,7 +42,7 @@ type ruleFile struct {
 func (f *ruleFile) open() error {
 	text, err := readBounded(f.path, maxRules)
 	if err != nil {
-		return usage("--rules: %v", err)
+		return unusable("--rules", err)
 	}
 
 	f.content = sha256.Sum256(text)

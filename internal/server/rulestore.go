@@ -102,7 +102,7 @@ func (c *Config) postgres() (opener, error) {
 
 		text, err := readBounded(path, maxPassword)
 		if err != nil {
-			return nil, usage("--rule-store-password-file: %v", err)
+			return nil, unusable("--rule-store-password-file", err)
 		}
 
 		target.User = url.UserPassword(target.User.Username(), string(bytes.TrimRight(text, "\r\n")))
@@ -121,7 +121,7 @@ func (c *Config) seed() (*rule.Set, error) {
 
 	text, err := readBounded(c.RulesSeed, maxRules)
 	if err != nil {
-		return nil, usage("--rules-seed: %v", err)
+		return nil, unusable("--rules-seed", err)
 	}
 
 	set, err := rule.Parse(c.RulesSeed, text)

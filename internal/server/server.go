@@ -150,7 +150,7 @@ func (s *server) openAccess() error {
 	}
 
 	if s.config.TLSCert != "" {
-		s.identity = &identity{cert: s.config.TLSCert, key: s.config.TLSKey, clientCA: s.config.TLSClientCA, log: s.log}
+		s.identity = newIdentity(&s.config, s.log)
 		errs = append(errs, s.identity.open())
 
 		for _, path := range []string{s.config.TLSCert, s.config.TLSKey, s.config.TLSClientCA} {

@@ -217,16 +217,26 @@ func TestReadinessSaysWhy(t *testing.T) {
 
 func TestServerRefusesWhatItCannotUse(t *testing.T) {
 	first := start(t)
+	certificate, key, _ := newAuthority(t).issue(t, t.TempDir(), "one")
+	_, other, _ := newAuthority(t).issue(t, t.TempDir(), "two")
+	nothing := file(t, "rules: []")
 
 	for _, row := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"--listen", first.HTTP}, "--listen: listen tcp"},
-		{[]string{"--rules", "/does/not/exist"}, "--rules: open /does/not/exist"},
-		{[]string{"--token-file", "/does/not/exist"}, "--token-file: open /does/not/exist"},
-		{[]string{"--tls-cert", "/does/not/exist", "--tls-key", "/nor/this"}, "--tls-cert"},
-		{[]string{"--signing-key-file", "/does/not/exist"}, "--signing-key-file"},
+		{[]string{"--rules", "/does/not/exist"}, "--rules: open /does/not/exist: no such file or directory (check the path)"},
+		{[]string{"--rules", "not-here"}, "no such file or directory (check the path, which begins where leaseway was started)"},
+		{[]string{"--rules", t.TempDir()}, "is a directory, not a regular file (name a file)"},
+		{[]string{"--token-file", "/does/not/exist"}, "--token-file: open /does/not/exist: no such file or directory (check"},
+		{[]string{"--tls-cert", "/does/not/exist", "--tls-key", "/nor/this"}, "--tls-cert: open /does/not/exist: no such file"},
+		{[]string{"--tls-cert", certificate, "--tls-key", "/nor/this"}, "--tls-key: open /nor/this: no such file"},
+		{[]string{"--tls-cert", nothing, "--tls-key", key}, "--tls-cert: " + nothing + " has no certificate in PEM form"},
+		{[]string{"--tls-cert", certificate, "--tls-key", certificate}, "--tls-key: " + certificate + " has no private key in PEM form"},
+		{[]string{"--tls-cert", certificate, "--tls-key", other}, "--tls-cert " + certificate + " and --tls-key " + other + ": tls: private key"},
+		{[]string{"--tls-cert", certificate, "--tls-key", key, "--tls-client-ca", nothing}, "--tls-client-ca: " + nothing + " has no certificate"},
+		{[]string{"--signing-key-file", "/does/not/exist"}, "--signing-key-file: rpc: signing key file: open /does/not/exist: no such file"},
 		{[]string{"--data-dir", "/dev/null/none"}, "--data-dir"},
 	} {
 		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dataDir(t)}, row.args...)

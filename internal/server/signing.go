@@ -27,7 +27,7 @@ func openSigner(config *Config, log *slog.Logger) (*rpc.Signer, error) {
 
 	signer, err := rpc.LoadSigner(path, log)
 	if err != nil && config.SigningKeyFile != "" {
-		return nil, usage("--signing-key-file: %v", err)
+		return nil, unusable("--signing-key-file", err)
 	}
 
 	if err != nil {

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"strings"
 	"time"
 
@@ -69,7 +68,7 @@ func (c *Config) RedisConfig() (*redis.Config, error) {
 
 	config, err := redis.ParseURL(c.Store)
 	if err != nil {
-		return nil, usage("--store: %v", err)
+		return nil, unusable("--store", err)
 	}
 
 	config.Prefix = c.StorePrefix
@@ -112,7 +111,7 @@ func (c *Config) storePasswords(config *redis.Config) error {
 
 		text, err := readBounded(path, maxPassword)
 		if err != nil {
-			return usage("--store-password-file: %v", err)
+			return unusable("--store-password-file", err)
 		}
 
 		config.Password = string(bytes.TrimRight(text, "\r\n"))
@@ -125,7 +124,7 @@ func (c *Config) storePasswords(config *redis.Config) error {
 
 		text, err := readBounded(path, maxPassword)
 		if err != nil {
-			return usage("--store-sentinel-password-file: %v", err)
+			return unusable("--store-sentinel-password-file", err)
 		}
 
 		config.Sentinel.Password = string(bytes.TrimRight(text, "\r\n"))
@@ -146,27 +145,16 @@ func (c *Config) storeTLS(config *redis.Config) error {
 	}
 
 	if path := c.StoreCA; path != "" {
-		text, err := readBounded(path, maxPEM)
-		if err == nil {
-			config.TLS.RootCAs, err = certPool(path, text)
-		}
-
-		if err != nil {
-			return usage("--store-ca: %v", err)
+		var err error
+		if config.TLS.RootCAs, err = readPool("--store-ca", path); err != nil {
+			return err
 		}
 	}
 
 	if c.StoreCert != "" {
-		cert, errCert := readBounded(c.StoreCert, maxPEM)
-		key, errKey := readBounded(c.StoreKey, maxPEM)
-		pair, err := tls.X509KeyPair(cert, key)
-
-		if err := errors.Join(errCert, errKey); err != nil {
-			return usage("--store-cert or --store-key: %v", err)
-		}
-
+		pair, err := ReadPair("--store-cert", c.StoreCert, "--store-key", c.StoreKey)
 		if err != nil {
-			return usage("--store-cert %s and --store-key %s: %v", c.StoreCert, c.StoreKey, err)
+			return err
 		}
 
 		config.TLS.Certificates = []tls.Certificate{pair}

@@ -4,48 +4,129 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
+	"encoding/pem"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 )
 
 // maxPEM is the size of the largest certificate or key file, in bytes.
 const maxPEM = 1 << 20
 
-// identity is the certificate that the server shows and the authorities that vouch for its clients, as the files have them
-// now: whoever renews a certificate only replaces the files. Handshakes under way keep what they began with.
-type identity struct {
-	cert, key, clientCA string // paths; clientCA may be ""
-	log                 *slog.Logger
-	current             atomic.Pointer[tls.Config]
-	content             [3][]byte // of the files, as last read
+// pemFile is a file of certificates or keys that a flag names.
+type pemFile struct {
+	flag, path string
+	text       []byte // as last read
 }
 
-// open reads the files for the first time. The error is a *UsageError.
-func (i *identity) open() error {
-	content, err := i.read()
-	if err == nil {
-		i.content = content
-		err = i.load()
-	}
-
-	if err != nil {
-		return usage("--tls-cert, --tls-key or --tls-client-ca: %v", err)
+// read reads the file; the error is a *UsageError that names the flag.
+func (f *pemFile) read() error {
+	var err error
+	if f.text, err = readBounded(f.path, maxPEM); err != nil {
+		return unusable(f.flag, err)
 	}
 
 	return nil
 }
 
-// refresh reads the files again; bad ones leave the last good ones in force. Only the follower calls it.
-func (i *identity) refresh() {
-	content, err := i.read()
-	if err == nil && slices.EqualFunc(content[:], i.content[:], bytes.Equal) {
-		return
+// pool is the certificates in the file; the error is a *UsageError that names the flag.
+func (f *pemFile) pool() (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(f.text) {
+		return nil, usage("%s: %s has no certificate in PEM form", f.flag, f.path)
 	}
 
+	return pool, nil
+}
+
+// has tells whether the file has a block in PEM form whose type ends in kind.
+func (f *pemFile) has(kind string) bool {
+	for block, rest := pem.Decode(f.text); block != nil; block, rest = pem.Decode(rest) {
+		if strings.HasSuffix(block.Type, kind) {
+			return true
+		}
+	}
+
+	return false
+}
+
+// readPool reads the certificates in the file at path. The error is a *UsageError that names the flag.
+func readPool(flag, path string) (*x509.CertPool, error) {
+	f := pemFile{flag: flag, path: path}
+	if err := f.read(); err != nil {
+		return nil, err
+	}
+
+	return f.pool()
+}
+
+// pairOf is a certificate and its key. The error is a *UsageError that names the flag of the file that is wrong; of both, where they do
+// not fit.
+func pairOf(cert, key *pemFile) (tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(cert.text, key.text)
+
+	switch {
+	case err == nil:
+	case !cert.has("CERTIFICATE"):
+		err = usage("%s: %s has no certificate in PEM form", cert.flag, cert.path)
+	case !key.has("PRIVATE KEY"):
+		err = usage("%s: %s has no private key in PEM form", key.flag, key.path)
+	default:
+		err = usage("%s %s and %s %s: %v", cert.flag, cert.path, key.flag, key.path, err)
+	}
+
+	return pair, err
+}
+
+// ReadPair reads a certificate and its key from the files at two paths that two flags name. The error is a *UsageError that names the
+// flag of the file that is wrong; both, where they do not fit.
+func ReadPair(certFlag, cert, keyFlag, key string) (tls.Certificate, error) {
+	files := [...]pemFile{{flag: certFlag, path: cert}, {flag: keyFlag, path: key}}
+	if err := problems(files[0].read(), files[1].read()); err != nil {
+		return tls.Certificate{}, err
+	}
+
+	return pairOf(&files[0], &files[1])
+}
+
+// identity is the certificate that the server shows and the authorities that vouch for its clients, as the files have them
+// now: whoever renews a certificate only replaces the files. Handshakes under way keep what they began with.
+type identity struct {
+	files   [3]pemFile // certificate, key, and the authorities, whose path may be ""
+	log     *slog.Logger
+	current atomic.Pointer[tls.Config]
+}
+
+// newIdentity is the identity in the files that the settings name, which open reads.
+func newIdentity(c *Config, log *slog.Logger) *identity {
+	return &identity{log: log, files: [...]pemFile{
+		{flag: "--tls-cert", path: c.TLSCert}, {flag: "--tls-key", path: c.TLSKey}, {flag: "--tls-client-ca", path: c.TLSClientCA},
+	}}
+}
+
+// open reads the files for the first time. The error is a *UsageError.
+func (i *identity) open() error {
+	files, err := i.read()
+	if err != nil {
+		return err
+	}
+
+	i.files = files
+
+	return i.load()
+}
+
+// refresh reads the files again; bad ones leave the last good ones in force. Only the follower calls it.
+func (i *identity) refresh() {
+	files, err := i.read()
 	if err == nil {
-		i.content = content
+		same := func(a, b pemFile) bool { return bytes.Equal(a.text, b.text) }
+		if slices.EqualFunc(files[:], i.files[:], same) {
+			return
+		}
+
+		i.files = files
 		err = i.load()
 	}
 
@@ -56,34 +137,36 @@ func (i *identity) refresh() {
 		return
 	}
 
-	i.log.Info("TLS certificate in force", "path", i.cert)
+	i.log.Info("TLS certificate in force", "path", i.files[0].path)
 }
 
-func (i *identity) read() (content [3][]byte, err error) {
-	for n, path := range [...]string{i.cert, i.key, i.clientCA} {
-		if path == "" {
+func (i *identity) read() ([3]pemFile, error) {
+	files := i.files
+
+	for n := range files {
+		if files[n].path == "" {
 			continue
 		}
 
-		if content[n], err = readBounded(path, maxPEM); err != nil {
-			return content, err
+		if err := files[n].read(); err != nil {
+			return files, err
 		}
 	}
 
-	return content, nil
+	return files, nil
 }
 
-// load puts i.content in force.
+// load puts what was read in force.
 func (i *identity) load() error {
-	pair, err := tls.X509KeyPair(i.content[0], i.content[1])
+	pair, err := pairOf(&i.files[0], &i.files[1])
 	if err != nil {
-		return fmt.Errorf("%s and %s: %w", i.cert, i.key, err)
+		return err
 	}
 
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
 
-	if i.clientCA != "" {
-		if config.ClientCAs, err = certPool(i.clientCA, i.content[2]); err != nil {
+	if authorities := &i.files[2]; authorities.path != "" {
+		if config.ClientCAs, err = authorities.pool(); err != nil {
 			return err
 		}
 
@@ -106,28 +189,15 @@ func (i *identity) config() *tls.Config {
 	}
 }
 
-func certPool(path string, text []byte) (*x509.CertPool, error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s has no certificate in PEM form", path)
-	}
-
-	return pool, nil
-}
-
 // clientTLS is for calls to coordinators: the authorities in caFile, or the system's when it is "", and the server's own
 // certificate when it has one, for coordinators that ask for it.
 func clientTLS(caFile string, own *identity) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 
 	if caFile != "" {
-		text, err := readBounded(caFile, maxPEM)
-		if err != nil {
-			return nil, usage("--coordinator-ca: %v", err)
-		}
-
-		if config.RootCAs, err = certPool(caFile, text); err != nil {
-			return nil, usage("--coordinator-ca: %v", err)
+		var err error
+		if config.RootCAs, err = readPool("--coordinator-ca", caFile); err != nil {
+			return nil, err
 		}
 	}
 

@@ -33,7 +33,7 @@ func (f *tokenFile) open() error {
 	}
 
 	if err != nil {
-		return usage("--token-file: %v", err)
+		return unusable("--token-file", err)
 	}
 
 	const othersRead = 0o044
