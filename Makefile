@@ -9,7 +9,7 @@ LINT     := $(BIN)/golangci-lint
 
 # Tests run once plainly, and once more under the race detector where goroutines
 # share memory. The pure packages have none, so the detector would only cost time.
-RACE_CANDIDATES := internal/table internal/holder internal/store internal/coordinator \
+RACE_CANDIDATES := internal/table internal/store internal/coordinator \
                    internal/rpc internal/load internal/proxy leasewayhttp leasewaygrpc leasewayredis internal/server internal/rulestore internal/admin
 RACE := $(if $(wildcard *_test.go),.) \
         $(foreach dir,$(RACE_CANDIDATES),$(if $(wildcard $(dir)/*.go $(dir)/*/*.go),./$(dir)/...))
