@@ -37,8 +37,8 @@ func main() {
 }
 
 func run(args []string, stdout, progress io.Writer) error {
-	if len(args) == 1 && args[0] == echoFlag {
-		return beEcho(os.Stdin, stdout)
+	if len(args) == 1 && (args[0] == echoFlag || args[0] == ownEchoFlag) {
+		return beEcho(os.Stdin, stdout, args[0] == ownEchoFlag)
 	}
 
 	if len(args) > 1 && args[0] == roleFlag {

@@ -1,57 +1,59 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 const (
-	rlsTime   = time.Second     // of one measurement
-	storeTime = 5 * time.Second // of one of a store that has little to do: its time is counted in hundredths of a second
-	rlsKeys   = 1 << 10         // addresses, unless a column says otherwise
+	rlsTime = 3 * time.Second // of one measurement: processor time is counted in hundredths of a second
+	rlsKeys = 1 << 10         // addresses, unless a column says otherwise
 )
 
-// rlsColumn is how many connections and addresses there are, for how long, and what of it counts.
-type rlsColumn struct {
-	connections, keys int
-	time              time.Duration
-	of                func(rlsUse) time.Duration
-	name              string
-}
+// rlsLoad is how many connections there are, each with one call at a time, and how many addresses.
+type rlsLoad struct{ connections, keys int }
 
-// rlsUse is what a second of calls took.
-type rlsUse struct{ server, store, wall time.Duration }
+// rlsUse is what a call took under a load: of the processors, and until the next one.
+type rlsUse struct{ server, store, callers, wall time.Duration }
+
+// rlsColumn is what of it counts.
+type rlsColumn struct {
+	load rlsLoad
+	of   func(rlsUse) time.Duration
+	name string
+}
 
 func rlsColumns() []rlsColumn {
 	server := func(u rlsUse) time.Duration { return u.server }
 	store := func(u rlsUse) time.Duration { return u.store }
+	all := func(u rlsUse) time.Duration { return u.server + u.store + u.callers }
 	wall := func(u rlsUse) time.Duration { return u.wall }
 
+	few, many, hot := rlsLoad{16, rlsKeys}, rlsLoad{64, rlsKeys}, rlsLoad{64, 16}
+
 	return []rlsColumn{
-		{16, rlsKeys, rlsTime, server, "µs of the server, 16 connections"},
-		{64, rlsKeys, rlsTime, server, "µs of the server, 64 connections"},
-		{16, rlsKeys, rlsTime, wall, "µs from answer to answer, 16"},
-		{64, rlsKeys, rlsTime, wall, "µs from answer to answer, 64"},
-		{64, rlsKeys, storeTime, store, "µs of Redis, 64"},
-		{64, 16, rlsTime, server, "µs of the server, 64, for 16 addresses"},
-		{64, 16, storeTime, store, "µs of Redis, 64, for 16 addresses"},
+		{few, server, "µs of the server, 16 connections"},
+		{many, server, "µs of the server, 64 connections"},
+		{few, all, "µs of all processes, 16"},
+		{many, all, "µs of all processes, 64"},
+		{few, wall, "µs from answer to answer, 16"},
+		{many, wall, "µs from answer to answer, 64"},
+		{many, store, "µs of Redis, 64"},
+		{hot, server, "µs of the server, 64, for 16 addresses"},
+		{hot, store, "µs of Redis, 64, for 16 addresses"},
+		{hot, wall, "µs from answer to answer, 64, for 16 addresses"},
 	}
 }
 
 const rlsAbout = "ShouldRateLimit with one descriptor of 1,024 addresses. `leaseway serve` answers with a status, five header fields and " +
 	"metadata; %s. Each server is a process of its own, with a Redis of its own where it needs one; each connection has one call " +
-	"under way. Processor time for each call, and the time in which one call follows another: the callers share the machine."
+	"under way. Processor time for each call, and the time in which one call follows another: the callers share the machine, and do " +
+	"no more than HTTP/2 asks of them. All processes are the server, its Redis and the callers: what of that there is in a second " +
+	"bounds the calls in it, whatever else the machine does."
 
 // rls measures what Envoy's calls cost beside what gRPC costs.
 func rls() contest {
@@ -59,10 +61,11 @@ func rls() contest {
 		name: "rls", title: "Calls of Envoy's rate limit service", goal: 1.15, against: "the echo",
 		about: fmt.Sprintf(rlsAbout, "the echo is a gRPC server, with grpc-go's defaults, that sends the bytes of the request back"),
 		entrants: []entrant{
-			serving("gRPC that sends the request back", peer, startEcho, echoCall),
-			serving("leaseway serve", ours, startServe, rlsCall),
+			serving("gRPC that sends the request back", peer, startEcho, echoCall()),
+			serving("leaseway serve", ours, startServe, fullCall()),
+			serving("the echo, with the windows and workers of leaseway serve", floor, startOwnEcho, echoCall()),
 		},
-	}, rlsColumns()[:4])
+	}, rlsColumns()[:6])
 }
 
 // rlsPeer measures what they cost beside envoyproxy/ratelimit, both on Redis.
@@ -72,8 +75,9 @@ func rlsPeer() contest {
 		goal: 0.65, against: "envoyproxy/ratelimit",
 		about: fmt.Sprintf(rlsAbout, "envoyproxy/ratelimit with a status, as it does unless told otherwise, without statsd"),
 		entrants: redisOnly([]entrant{
-			serving("envoyproxy/ratelimit", peer, startPeer, statusCall),
-			serving("leaseway serve", ours, startServeOnRedis, rlsCall),
+			serving("envoyproxy/ratelimit", peer, startPeer, statusCall()),
+			serving("leaseway serve", ours, startServeOnRedis, fullCall()),
+			serving("gRPC that sends the request back", floor, startEcho, echoCall()),
 		}), needs: needsRedis,
 	}, rlsColumns())
 }
@@ -95,110 +99,114 @@ type rlsServer struct {
 	stop    func()
 }
 
-// call makes one call, with the n-th key.
-type call func(ctx context.Context, conn *grpc.ClientConn, n int64) error
+func serving(name string, side side, start func() (rlsServer, error), do rlsCall) entrant {
+	measured := map[rlsLoad]rlsUse{}
 
-func serving(name string, side side, start func() (rlsServer, error), do call) entrant {
 	return entrant{name: name, side: side, measure: func(column int) (sample, error) {
-		server, err := start()
-		if err != nil {
-			return sample{}, err
+		if column == 0 { // of a new round
+			clear(measured)
 		}
 
-		defer server.stop()
+		c := rlsColumns()[column]
 
-		return server.measure(rlsColumns()[column], do)
+		if _, ok := measured[c.load]; !ok {
+			server, err := start()
+			if err != nil {
+				return sample{}, err
+			}
+
+			defer server.stop()
+
+			if measured[c.load], err = server.measure(c.load, do); err != nil {
+				return sample{}, err
+			}
+		}
+
+		return sample{value: float64(c.of(measured[c.load]).Nanoseconds()) / 1e3}, nil
 	}}
 }
 
-// measure calls the server over all connections at once.
-func (s rlsServer) measure(column rlsColumn, do call) (sample, error) {
-	conns := make([]*grpc.ClientConn, column.connections)
-
-	defer func() {
-		for _, conn := range conns {
-			if conn != nil {
-				_ = conn.Close()
-			}
-		}
-	}()
-
-	for i := range conns {
-		conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+// connect makes connections, and has the server know all keys.
+func (s rlsServer) connect(load rlsLoad, do rlsCall) (callers []*caller, err error) {
+	for i := range load.connections {
+		c, err := dialCaller(s.address, do.method)
 		if err != nil {
-			return sample{}, err
+			return callers, err
 		}
 
-		conns[i] = conn
+		callers = append(callers, c)
 
-		for n := range max(1, column.keys/len(conns)) { // connected, and the keys known
-			if err := do(context.Background(), conn, int64(n*len(conns)+i)%int64(column.keys)); err != nil {
-				return sample{}, err
+		for n := range max(1, load.keys/load.connections) {
+			request := do.wire[(n*load.connections+i)%load.keys]
+
+			answer, err := c.call(request)
+			if err == nil {
+				err = do.check(request, answer)
+			}
+
+			if err != nil {
+				return callers, err
 			}
 		}
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), column.time)
-	defer cancel()
+	return callers, nil
+}
+
+// measure calls the server over all connections at once.
+func (s rlsServer) measure(load rlsLoad, do rlsCall) (use rlsUse, err error) {
+	callers, err := s.connect(load, do)
+
+	defer func() {
+		for _, c := range callers {
+			c.close()
+		}
+	}()
+
+	if err != nil {
+		return use, err
+	}
 
 	var (
-		done  atomic.Int64
-		calls sync.WaitGroup
+		calls atomic.Int64
+		all   sync.WaitGroup
+		errs  = make([]error, len(callers))
 	)
 
-	began, server, store := time.Now(), usedByFamily(s.process), usedByFamily(s.store)
+	began, before := time.Now(), s.used()
 
-	for i, conn := range conns {
-		calls.Go(func() {
-			for n := int64(i); ctx.Err() == nil; n += 7 {
-				if do(context.WithoutCancel(ctx), conn, n%int64(column.keys)) == nil {
-					done.Add(1)
+	for i, c := range callers {
+		all.Go(func() {
+			for n := i; time.Since(began) < rlsTime; n += 7 {
+				request := do.wire[n%load.keys]
+
+				answer, err := c.call(request)
+				if err == nil && !do.like(request, answer) {
+					err = fmt.Errorf("%s answers %x", s.address, answer)
 				}
+
+				if err != nil {
+					errs[i] = err
+
+					return
+				}
+
+				calls.Add(1)
 			}
 		})
 	}
 
-	calls.Wait()
+	all.Wait()
 
-	spent := column.of(rlsUse{usedByFamily(s.process) - server, usedByFamily(s.store) - store, time.Since(began)})
+	after, n := s.used(), time.Duration(max(1, calls.Load()))
 
-	if done.Load() == 0 {
-		return sample{}, fmt.Errorf("%s answered no call", s.address)
-	}
-
-	return sample{value: float64(spent.Microseconds()) / float64(done.Load())}, nil
+	return rlsUse{
+		server: (after.server - before.server) / n, store: (after.store - before.store) / n,
+		callers: (after.callers - before.callers) / n, wall: time.Since(began) / n,
+	}, errors.Join(errs...)
 }
 
-func rlsRequest(n int64) *rlsv3.RateLimitRequest {
-	return &rlsv3.RateLimitRequest{Domain: "edge", Descriptors: []*commonv3.RateLimitDescriptor{{
-		Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "remote_address", Value: fmt.Sprintf("10.0.%d.%d", n%rlsKeys/256, n%256)}},
-	}}}
-}
-
-// statusCall expects no more of the answer than the status.
-func statusCall(ctx context.Context, conn *grpc.ClientConn, n int64) error {
-	response, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, rlsRequest(n))
-	if err == nil && (response.GetOverallCode() != rlsv3.RateLimitResponse_OK || response.GetStatuses()[0].GetCurrentLimit() == nil) {
-		return fmt.Errorf("answered %v", response)
-	}
-
-	return err
-}
-
-func rlsCall(ctx context.Context, conn *grpc.ClientConn, n int64) error {
-	response, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, rlsRequest(n))
-	if err == nil && (response.GetOverallCode() != rlsv3.RateLimitResponse_OK || len(response.GetResponseHeadersToAdd()) == 0) {
-		return fmt.Errorf("answered %v", response)
-	}
-
-	return err
-}
-
-func echoCall(ctx context.Context, conn *grpc.ClientConn, n int64) error {
-	wire, err := proto.Marshal(rlsRequest(n))
-	if err != nil {
-		return err
-	}
-
-	return conn.Invoke(ctx, echoMethod, wrapperspb.Bytes(wire), &wrapperspb.BytesValue{})
+// used is what all of them have used so far.
+func (s rlsServer) used() rlsUse {
+	return rlsUse{server: usedByFamily(s.process), store: usedByFamily(s.store), callers: processorTime()}
 }

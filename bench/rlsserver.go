@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -17,8 +18,8 @@ import (
 )
 
 const (
-	// echoFlag has this program be the server that echoes, until its input ends.
-	echoFlag = "-be-echo"
+	// echoFlag has this program be the server that echoes, until its input ends; ownEchoFlag the same, set up as ours is.
+	echoFlag, ownEchoFlag = "-be-echo", "-be-echo-set-up"
 
 	rlsRules = `rules: [{id: per-address, scope: {domain: edge, entries: [remote_address]}, keyBy: descriptor:remote_address,
   limit: 1000000000, window: 1s}]`
@@ -29,13 +30,18 @@ const (
 )
 
 // startEcho starts this program again, as the server that echoes.
-func startEcho() (rlsServer, error) {
+func startEcho() (rlsServer, error) { return echoBy(echoFlag) }
+
+// startOwnEcho does the same, set up as ours is.
+func startOwnEcho() (rlsServer, error) { return echoBy(ownEchoFlag) }
+
+func echoBy(flag string) (rlsServer, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return rlsServer{}, err
 	}
 
-	process := exec.Command(program, echoFlag) //nolint:noctx,gosec // itself, until its input ends
+	process := exec.Command(program, flag) //nolint:noctx,gosec // itself, until its input ends
 
 	input, err := process.StdinPipe()
 	if err != nil {
@@ -60,7 +66,7 @@ func startEcho() (rlsServer, error) {
 }
 
 // beEcho echoes until the input ends, and says where.
-func beEcho(stdin io.Reader, stdout io.Writer) error {
+func beEcho(stdin io.Reader, stdout io.Writer, own bool) error {
 	var listen net.ListenConfig
 
 	listener, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -68,7 +74,14 @@ func beEcho(stdin io.Reader, stdout io.Writer) error {
 		return err
 	}
 
-	server := grpc.NewServer()
+	var options []grpc.ServerOption
+	if own { // as in internal/rpc, which says why
+		options = []grpc.ServerOption{
+			grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20), grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
+		}
+	}
+
+	server := grpc.NewServer(options...)
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "bench.Echo", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Call", Handler: echoed}},
 	}, nil)
@@ -182,12 +195,8 @@ func prepare(pkg, from string) (b toStart, err error) {
 		return b, err
 	}
 
-	b.program = filepath.Join(b.dir, "server")
-	command := exec.Command("go", "build", "-o", b.program, pkg) //nolint:noctx,gosec // of this module and its requirements
-	command.Dir = from
-
-	if out, err := command.CombinedOutput(); err != nil {
-		return b, fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+	if b.program, err = build(pkg, from); err != nil {
+		return b, err
 	}
 
 	for i := range b.ports {

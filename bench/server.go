@@ -114,13 +114,8 @@ func beside(role ...string) (server, error) {
 func built(dir, rules string, args ...string) (server, error) {
 	document := filepath.Join(dir, "rules.yaml")
 
-	// Where a program already is that is up to date nothing is linked again: this is called once a round.
-	path, err := filepath.Abs(filepath.Join("..", ".bin", "bench-leaseway"))
+	path, err := build("./cmd/leaseway", "..")
 	if err != nil {
-		return server{}, err
-	}
-
-	if err := build(path); err != nil {
 		return server{}, err
 	}
 
@@ -138,16 +133,22 @@ func built(dir, rules string, args ...string) (server, error) {
 	return program(address, exec.Command(path, args...)) //nolint:gosec,noctx // ours
 }
 
-// build writes the program of this repository to a path.
-func build(path string) error {
-	compiler := exec.Command("go", "build", "-o", path, "./cmd/leaseway") //nolint:noctx,gosec // as above
-	compiler.Dir = ".."
-
-	if out, err := compiler.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
+// build builds the program of a package, as seen from a directory, and says where it is. Where one already is that is up to date
+// nothing is linked again: this is called once for each measurement.
+func build(pkg, from string) (program string, err error) {
+	program, err = filepath.Abs(filepath.Join("..", ".bin", "bench-"+filepath.Base(pkg)))
+	if err != nil {
+		return "", err
 	}
 
-	return nil
+	compiler := exec.Command("go", "build", "-o", program, pkg) //nolint:noctx,gosec // of this module and its requirements
+	compiler.Dir = from
+
+	if out, err := compiler.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+	}
+
+	return program, nil
 }
 
 // program starts a process that listens at an address and ends by an interrupt.
