@@ -54,8 +54,8 @@ func (m *Middleware) fieldsOf(d *leaseway.Decision, wait int64, headers Headers)
 	p := m.policies.of(d)
 	hasReset = d.Allowed && !d.InFlight() || d.Reset > 0
 
-	var room [roomForText]byte
-	text := append(room[:0], p.left...)
+	f = &fields{}
+	text := append(f.room[:0], p.left...)
 	remainingAt := len(text)
 	text = strconv.AppendInt(text, min(max(d.Remaining, 0), maxInteger), 10)
 	remainingTo := len(text)
@@ -67,20 +67,10 @@ func (m *Middleware) fieldsOf(d *leaseway.Decision, wait int64, headers Headers)
 		text = strconv.AppendInt(text, ceilUnix(m.limiter.TimeIn(max(0, d.Reset))), 10)
 	}
 
-	// All is written at once and not value by value: memory that is known to be new is cheaper to write pointers to.
-	f = &fields{room: room}
-	all := f.text(text)
-	f.values[0], f.values[1], f.values[2], f.values[3], f.values[4] =
-		p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]
+	// In the room, or elsewhere if it was too long for it; nothing writes to it any more.
+	all := unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // see above
+	f.values = [5]string{p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]}
 	return f, hasReset
-}
-
-// text is a text that was written in room, or elsewhere if it was too long for it, as a string that stays.
-func (f *fields) text(written []byte) string {
-	if len(written) > roomForText {
-		return string(written)
-	}
-	return unsafe.String(&f.room[0], len(written)) //nolint:gosec // nothing writes to the room any more
 }
 
 // effectiveWindow is the t of RateLimit in seconds: when the budget is whole again, or on a refusal when to come back. A
