@@ -39,7 +39,7 @@ func (l *Limiter) End() {
 
 // TimeIn returns the time of day d from now, as for Decision.Reset: by the clock
 // that decisions from memory go by, which is two milliseconds late at most while
-// the process gets to run, and costs a tenth of time.Now.
+// the process gets to run, in whole microseconds, and costs a tenth of time.Now.
 func (l *Limiter) TimeIn(d time.Duration) time.Time {
-	return time.UnixMicro(l.table.TickWall()).Add(d)
+	return time.UnixMicro(l.table.TickWall() + d.Microseconds()) // Time.Add would take longer than all the rest
 }
