@@ -192,6 +192,15 @@ func (h *heard) avail(now int64) int64 {
 	}
 }
 
+// spare returns what a request that is denied for want of more could still have: alone, what was left is left.
+func (h *heard) spare() int64 {
+	if h.holders < 2 {
+		return h.avail(h.at)
+	}
+
+	return 0
+}
+
 // wait returns the µs until n tokens are to be had from a window or log, as far as is known.
 func (h *heard) wait(now, n int64) int64 {
 	switch {

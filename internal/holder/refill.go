@@ -28,12 +28,7 @@ func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
 		return
 	}
 
-	over := int64(0)
-	if a.Holders < 2 {
-		over = l.heard.avail(l.heard.at) // alone, what is left is left
-	}
-
-	l.denyOver.Store(over)
+	l.denyOver.Store(l.heard.spare())
 	l.denyOnly.Store(0)
 
 	if a.Terms.Algorithm == rate.SlidingLog {

@@ -14,12 +14,12 @@ type Trace struct {
 	Terms *ledger.Terms // as last heard
 	At    int64         // when the last ask was sent that was answered, µs; never 0
 
-	// What the answer said: of a bucket when it is full, µs and a fraction, and what others lease;
-	// of a window when it ends, by how much that is late, and what was used of it and of the one before.
+	// What the answer said: of a bucket when it is full, µs and a fraction, and what others lease; of a window when it
+	// ends, by how much that is late, and what was used of it and, of a sliding one, of the one before.
 	when int64
 	part uint32
 	used uint32
-	prev uint32
+	last uint32 // of all others how long after At more is denied: see spell
 
 	rate    float32 // of demand: tokens a µs
 	cost    uint16  // of a request, at most
@@ -29,39 +29,75 @@ type Trace struct {
 }
 
 // Trace returns what is to be remembered of the lease; ok is false while something of
-// it is at stake: tokens, debt, an ask, a refusal, a window. Under the lock.
+// it is at stake: tokens, debt, an ask, a window, demand that was refused and may not be any more. Under the lock.
 func (l *Lease) Trace(now int64) (t Trace, ok bool) {
-	if !l.Known() || l.Holds() || l.Owes() || l.next != nil || l.credit || l.debt != 0 || l.refused.Load() != 0 {
+	denied := max(0, l.AskAgain()-l.heard.at)
+	if now >= l.AskAgain() {
+		denied = 0
+	}
+
+	if !l.Known() || l.Holds() || l.Owes() || l.next != nil || l.credit || l.debt != 0 || denied == 0 && l.refused.Load() != 0 {
 		return t, false
 	}
 
-	if l.balance.Load() != 0 || l.reserved.Load() != 0 || l.demand.at != l.heard.at || now < l.denyTill.Load() {
+	if l.balance.Load() != 0 || l.reserved.Load() != 0 || l.demand.at != l.heard.at {
 		return t, false
 	}
 
 	h, d := &l.heard, &l.demand
 	t = Trace{
-		Terms: h.terms(), At: h.at, rate: float32(d.rate),
+		Terms: h.terms(), At: h.at, rate: float32(d.rate), last: spell(denied),
 		cost: uint16(min(d.cost, math.MaxUint16)), holders: uint16(min(h.holders, math.MaxUint16)),
 	}
 
-	switch w := h.counted(); {
-	case h.bucket():
+	switch w := h.counted(); h.terms().Algorithm {
+	case rate.TokenBucket, rate.LeakyBucket:
 		t.when = h.tat.Micros
-		ok = t.keep(h.tat.Frac, h.others, 0)
-	case h.terms().Algorithm.Windowed():
+		ok = t.keep(h.tat.Frac, h.others)
+	case rate.FixedWindow:
 		t.when = h.end
-		ok = t.keep(h.late, w.Used, w.Prev)
+		ok = t.keep(h.late, w.Used)
+	case rate.SlidingWindow:
+		t.when, t.last = h.end, uint32(w.Prev)
+		ok = t.keep(h.late, w.Used) && denied == 0 && int64(t.last) == w.Prev
+	case rate.SlidingLog, rate.Concurrency:
 	}
 
 	return t, ok
 }
 
 // keep takes in numbers, unless they are too large: then nothing is remembered.
-func (t *Trace) keep(part, used, prev int64) (ok bool) {
-	t.part, t.used, t.prev = uint32(part), uint32(used), uint32(prev)
+func (t *Trace) keep(part, used int64) (ok bool) {
+	t.part, t.used = uint32(part), uint32(used)
 
-	return int64(t.part) == part && int64(t.used) == used && int64(t.prev) == prev
+	return int64(t.part) == part && int64(t.used) == used
+}
+
+// Longer spells than half an hour are told in units of 2^spellShift µs, rounded down: then the ledger is asked a little sooner.
+const (
+	spellLong  = 1 << 31
+	spellShift = 12
+)
+
+// spell returns a span of µs, at most three months of it, in 32 bits.
+func spell(span int64) uint32 {
+	if span < spellLong {
+		return uint32(span)
+	}
+
+	return uint32(spellLong + min(spellLong-1, span>>spellShift))
+}
+
+// Until returns until when more is denied, µs: 0 if it is not.
+func (t *Trace) Until() int64 {
+	switch span := int64(t.last); {
+	case span == 0 || t.Terms.Algorithm == rate.SlidingWindow:
+		return 0
+	case span < spellLong:
+		return t.At + span
+	default:
+		return t.At + (span-spellLong)<<spellShift
+	}
 }
 
 // Resume has a lease that is new go on where one was that left t. Under the lock.
@@ -73,6 +109,14 @@ func (l *Lease) Resume(t *Trace) {
 		h.tat, h.others = rate.Time{Micros: t.when, Frac: int64(t.part)}, int64(t.used)
 	} else {
 		h.end, h.late = t.when, int64(t.part)
-		h.window = &ledger.Window{Used: int64(t.used), Prev: int64(t.prev)}
+		h.window = &ledger.Window{Used: int64(t.used)}
+
+		if t.Terms.Algorithm == rate.SlidingWindow {
+			h.window.Prev = int64(t.last)
+		}
 	}
+
+	l.denyOver.Store(l.heard.spare())
+	l.denyAsk.Store(t.Until())
+	l.denyTill.Store(t.Until())
 }

@@ -61,8 +61,8 @@ func TestATraceGoesOn(t *testing.T) {
 
 	for name, terms := range map[string]ledger.Terms{
 		"token bucket":   {Algorithm: rate.TokenBucket, Bucket: bucketOf(t, 7, 60), Version: 1, TTL: 500_000},
-		"leaky bucket":   {Algorithm: rate.LeakyBucket, Bucket: bucketOf(t, 100, 100), Version: 1, TTL: 500_000},
-		"fixed window":   {Algorithm: rate.FixedWindow, Bucket: bucketOf(t, 200, 200), Length: 3_000_000, Version: 1, TTL: 500_000},
+		"leaky bucket":   {Algorithm: rate.LeakyBucket, Bucket: bucketOf(t, 7, 60), Version: 1, TTL: 500_000},
+		"fixed window":   {Algorithm: rate.FixedWindow, Bucket: bucketOf(t, 10, 30), Length: 3_000_000, Version: 1, TTL: 500_000},
 		"sliding window": {Algorithm: rate.SlidingWindow, Bucket: bucketOf(t, 200, 200), Length: 3_000_000, Version: 1, TTL: 500_000},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestATraceGoesOn(t *testing.T) {
 
 			r := rand.New(rand.NewPCG(1, 3))
 			o := &lone{lease: holder.New(), terms: terms}
-			now, rested := int64(1_000_000_000), 0
+			now, rested, refused := int64(1_000_000_000), 0, 0
 
 			for range 500 {
 				o.catchUp(now)
@@ -81,27 +81,37 @@ func TestATraceGoesOn(t *testing.T) {
 				if trace, ok := o.lease.Trace(now); ok {
 					rested++
 
-					sameAs(t, o, &trace, now+r.Int64N(2_000_000))
+					if _, denied := o.lease.Denied(now, 3); denied {
+						refused++
+					}
+
+					resumed := holder.New()
+					resumed.Resume(&trace)
+
+					if again, ok := resumed.Trace(now); !ok || again != trace {
+						t.Fatalf("it leaves another trace: %+v after %+v", again, trace)
+					}
+
+					sameAs(t, o, resumed, now+r.Int64N(2_000_000))
 				}
 			}
 
 			if rested < 50 {
 				t.Errorf("it rested %d times of 500", rested)
 			}
+
+			if refused == 0 && name != "sliding window" { // which leaves no trace while it refuses
+				t.Error("no key rested that was denied more")
+			}
 		})
 	}
 }
 
-// sameAs compares the lease with one that goes on from its trace.
-func sameAs(t *testing.T, o *lone, trace *holder.Trace, now int64) {
+// sameAs compares a lease that goes on from the trace of another with that.
+func sameAs(t *testing.T, o *lone, resumed *holder.Lease, now int64) {
 	t.Helper()
 
-	old, resumed := o.lease.Clone(), holder.New()
-	resumed.Resume(trace)
-
-	if again, ok := resumed.Trace(now); !ok || again != *trace {
-		t.Fatalf("it leaves another trace: %+v after %+v", again, *trace)
-	}
+	old := o.lease.Clone()
 
 	if !resumed.Known() || resumed.Terms() != old.Terms() {
 		t.Fatalf("its terms are %+v, not %+v", resumed.Terms(), old.Terms())
@@ -110,6 +120,11 @@ func sameAs(t *testing.T, o *lone, trace *holder.Trace, now int64) {
 	for _, n := range []int64{1, 5, o.terms.Bucket.Burst} {
 		if got, want := resumed.Wait(now, n), old.Wait(now, n); got != want {
 			t.Fatalf("%d more have to wait for %d µs, not %d", n, got, want)
+		}
+
+		till, denied := resumed.Denied(now, n)
+		if wantTill, want := o.lease.Denied(now, n); denied != want || denied && till != wantTill {
+			t.Fatalf("%d more are denied until %d: %v, not %v until %d", n, till, denied, want, wantTill)
 		}
 	}
 
@@ -151,6 +166,7 @@ func TestWhatIsAtStakeLeavesNoTrace(t *testing.T) {
 	const start = int64(1_000_000_000)
 
 	bucket := ledger.Terms{Bucket: bucketOf(t, 100, 100), Version: 1, TTL: 500_000}
+	sliding := ledger.Terms{Algorithm: rate.SlidingWindow, Bucket: bucketOf(t, 100, 100), Length: 1_000_000, Version: 1, TTL: 500_000}
 	log := ledger.Terms{Algorithm: rate.SlidingLog, Bucket: bucketOf(t, 100, 100), Length: 1_000_000, Version: 1, TTL: 500_000}
 
 	for _, c := range []struct {
@@ -167,7 +183,9 @@ func TestWhatIsAtStakeLeavesNoTrace(t *testing.T) {
 			o.lease.Lost()
 		}, false},
 		{"a refund", bucket, func(o *lone) { o.lease.Refund(start, holder.Payment{Epoch: storeEpoch, N: 1, End: start * 2}) }, false},
-		{"a refusal", bucket, func(o *lone) { o.ask(start, 100) }, false},
+		{"a refusal", bucket, func(o *lone) { o.ask(start, 100) }, true},
+		{"a refusal, and demand that was refused", bucket, func(o *lone) { o.ask(start, 100); o.lease.Refuse(1) }, true},
+		{"a refusal of a sliding window", sliding, func(o *lone) { o.ask(start, 100) }, false},
 		{"demand that was refused", bucket, func(o *lone) { o.lease.Refuse(1) }, false},
 		{"the local limit", bucket, func(o *lone) { o.lease.BeginLocal(start, o.terms.Bucket, nil, 1) }, false},
 		{"a lease", bucket, func(o *lone) {

@@ -27,7 +27,9 @@ func TestBytesAKey(t *testing.T) { //nolint:paralleltest // it measures the heap
 		{"leased", "limit: 100000, window: 1h, lease: {ttl: 60s}", 6, 20 * ms, keys, 700},
 		{"leased of a window", "algorithm: fixed_window, limit: 100000, window: 1h, lease: {ttl: 60s}", 6, 20 * ms, keys, 745},
 		{"idle after its lease", "limit: 100000, window: 1h, lease: {ttl: 10s}", 6, 30 * sec, 0, 5},
-		{"refused", "limit: 1, window: 1h", 2, 3 * sec, 0, 700},
+		{"refused just now", "limit: 1, window: 1h", 2, 1 * sec, 0, 700},
+		{"refused, and at rest", "limit: 1, window: 1h", 2, 3 * sec, 0, 95},
+		{"refused for a day", "algorithm: fixed_window, limit: 1, window: 1d", 2, 3 * sec, 0, 95},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			doc := "rules: [{id: r, keyBy: user, " + c.rule + "}]"

@@ -134,3 +134,51 @@ func TestRequestsComeWhileKeysRest(t *testing.T) {
 		t.Errorf("%d keys in the end", s.Keys)
 	}
 }
+
+// A key that is refused rests, too, once nobody asks for it, and is refused without a call whenever somebody does.
+func TestAKeyThatIsRefusedRests(t *testing.T) {
+	t.Parallel()
+
+	for _, c := range []struct {
+		rule string
+		ends int64 // when it may pass again, after its first request
+	}{
+		{"limit: 1, window: 10m", 600 * sec},
+		{"limit: 1, window: 1h", 3600 * sec},
+		{"algorithm: fixed_window, limit: 1, window: 1h", 3600*sec - rigStart%(3600*sec)},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			t.Parallel()
+
+			r := newRig(t, 1, "rules: [{id: r, keyBy: user, "+c.rule+"}]")
+			if n := r.times(0, "r", "k", 2); n != 1 {
+				t.Fatalf("%d passed of the first two, want one", n)
+			}
+
+			calls := r.holders[0].gate.calls
+
+			for _, at := range []int64{10 * sec, 20 * sec, 400 * sec, 590 * sec, c.ends - ms} {
+				r.to(rigStart + at)
+
+				if s, _ := r.holders[0].Rule("r").Key("k"); s.Asks != 2 {
+					t.Errorf("after %d s it is not remembered: %+v", at/sec, s)
+				}
+
+				left := c.ends - at
+				if out := r.take(0, "r", "k", 1); out.Kind != table.OverLimit || out.RetryAfter > left || out.RetryAfter < left-5*ms {
+					t.Errorf("after %d s: %+v, want a refusal for %d µs", at/sec, out, left)
+				}
+			}
+
+			if n := r.holders[0].gate.calls - calls; n > 1 { // what is denied for longer than half an hour may ask a little sooner
+				t.Errorf("%d calls for a key that was refused", n)
+			}
+
+			r.to(rigStart + c.ends)
+
+			if out := r.take(0, "r", "k", 1); out.Kind != table.Allowed {
+				t.Errorf("in the end it got %+v", out)
+			}
+		})
+	}
+}

@@ -76,6 +76,10 @@ func (e *Entry) fold() {
 	l.tally.fold(allowed, denied)
 	e.Refuse(quick)
 	e.counted = total
+
+	if quick > 0 {
+		e.used = e.rule.table.clock.Now() // which they did not read
+	}
 }
 
 // Stats are counts since the start, and the state now.

@@ -8,8 +8,8 @@ import (
 	"github.com/leaseway/leaseway/internal/holder"
 )
 
-// traces are what a rule remembers of keys that rest, for as long as of idle ones: a
-// trace is a tenth of an Entry, which it becomes again when a request comes.
+// traces are what a rule remembers of keys that rest, for as long as of idle ones or until they are
+// denied no more: a trace is a tenth of an Entry, which it becomes again when a request comes.
 //
 //	request ─► Entry ── nothing is at stake, nobody asks ─► trace ── idle ─► nothing
 //	             ▲                                            │
@@ -126,13 +126,13 @@ func (p *tracePart) look(hash uint64) (t holder.Trace, ok bool) {
 	return t, t.At != 0
 }
 
-// sweep drops the traces of before an instant, and returns how many there were.
-func (p *tracePart) sweep(before int64) (fewer int64) {
+// sweep drops the traces of keys that are idle at now and not denied any more, and returns how many there were.
+func (p *tracePart) sweep(now int64) (fewer int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	for i := range p.each {
-		if s := &p.each[i]; s.At != 0 && s.At < before {
+		if s := &p.each[i]; s.At != 0 && now > s.At+idleAfter && now >= s.Until() {
 			s.Trace = holder.Trace{}
 			fewer++
 		}
@@ -284,7 +284,7 @@ func (t *Table) sweep(now int64) {
 
 		for i := range all.parts {
 			if t.clock.virtual || i == t.sweeping {
-				t.forget(all.parts[i].sweep(now - idleAfter))
+				t.forget(all.parts[i].sweep(now))
 			}
 		}
 	}

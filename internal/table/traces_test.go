@@ -48,18 +48,18 @@ func TestTracesAreAMap(t *testing.T) {
 					t.Fatalf("look: %+v, want %+v", got, twin[hash])
 				}
 			default:
-				before := now - rapid.Int64Range(0, 20).Draw(t, "kept")
+				at := now + idleAfter - rapid.Int64Range(0, 20).Draw(t, "kept")
 				fewer := int64(0)
 
 				for hash, tr := range twin {
-					if tr.At < before {
+					if tr.At+idleAfter < at {
 						delete(twin, hash)
 
 						fewer++
 					}
 				}
 
-				if got := p.sweep(before); got != fewer {
+				if got := p.sweep(at); got != fewer {
 					t.Fatalf("sweep dropped %d, want %d", got, fewer)
 				}
 			}

@@ -202,11 +202,13 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	case e.leaving():
 	case begins != 0:
 		return begins, false
-	case denied:
-		return e.AskAgain(), false
+	case denied && now < e.used+idleAfter: // so that whoever runs wild is refused by what is at hand
+		return min(e.AskAgain(), e.used+idleAfter), false
 	case now < e.used+restAfter:
 		return e.used + restAfter, false
 	case e.leaveTrace(now):
+	case denied:
+		return e.AskAgain(), false
 	case now < e.used+idleAfter:
 		return e.used + idleAfter, false
 	}
