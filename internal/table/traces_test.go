@@ -62,9 +62,13 @@ func TestTracesAreAMap(t *testing.T) {
 				if got := p.sweep(at); got != fewer {
 					t.Fatalf("sweep dropped %d, want %d", got, fewer)
 				}
+
+				if p.live*2 < p.used || p.live == 0 && p.each != nil {
+					t.Fatalf("%d slots for %d after a sweep", p.used, p.live)
+				}
 			}
 
-			if p.live != len(twin) || p.used < p.live || p.used*100 > len(p.each)*tracesFull || p.live*4 < p.used-4 {
+			if p.live != len(twin) || p.used < p.live || p.used*100 > len(p.each)*tracesFull {
 				t.Fatalf("%d live of %d in %d slots, want %d", p.live, p.used, len(p.each), len(twin))
 			}
 		}
