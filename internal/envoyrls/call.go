@@ -3,6 +3,7 @@ package envoyrls
 import (
 	"context"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -16,6 +17,7 @@ const maxKept = 64 << 10
 // call is one ShouldRateLimit: its request, what was decided, and its response in wire form. It reads and writes itself.
 type call struct {
 	door      *Door
+	next      grpc.UnaryHandler // answers it
 	request   request
 	fault     *fault
 	asked     []leaseway.Request  // of several descriptors

@@ -49,13 +49,20 @@ type Door struct {
 	check   *check.Door
 	says    *leasewayhttp.Middleware
 	charge  Charge
-	calls   sync.Pool // of *call
+	calls   sync.Pool             // of *call
+	info    *grpc.UnaryServerInfo // of each of them
 }
 
 // New returns a Door to limiter.
 func New(limiter *leaseway.Limiter, charge Charge) *Door {
 	d := &Door{limiter: limiter, check: check.New(limiter), says: leasewayhttp.New(limiter), charge: charge}
-	d.calls.New = func() any { return &call{door: d} }
+	d.info = &grpc.UnaryServerInfo{Server: d, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
+	d.calls.New = func() any {
+		c := &call{door: d}
+		c.next = func(ctx context.Context, _ any) (any, error) { return c.answer(ctx) }
+
+		return c
+	}
 
 	return d
 }
@@ -84,7 +91,5 @@ func (d *Door) handle(
 		return c.answer(ctx)
 	}
 
-	info := &grpc.UnaryServerInfo{Server: d, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
-
-	return intercept(ctx, c, info, func(ctx context.Context, _ any) (any, error) { return c.answer(ctx) })
+	return intercept(ctx, c, d.info, c.next)
 }

@@ -28,7 +28,7 @@ type (
 		Wire() []byte
 		Sent()
 	}
-	// Receiver reads a message, which is its own to keep; the error is for one that cannot be answered at all.
+	// Receiver reads a message, which it must not keep; the error is for one that cannot be answered at all.
 	Receiver interface{ Hear(message []byte) error }
 )
 
@@ -55,23 +55,30 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal reads a message.
-func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	var hear func([]byte) error
-
+func (c codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	switch r := v.(type) {
 	case receiver:
-		hear = r.hear
+		err = r.hear(data.Materialize())
 	case Receiver:
-		hear = r.Hear
+		err = r.Hear(whole(data))
 	default:
 		return c.CodecV2.Unmarshal(data, v)
 	}
 
-	if err := hear(data.Materialize()); err != nil {
+	if err != nil {
 		return fmt.Errorf("rpc: a message cannot be read: %w", err)
 	}
 
 	return nil
+}
+
+// whole is a message in one piece. Most came so, and are not copied: gRPC takes them back.
+func whole(data mem.BufferSlice) []byte {
+	if len(data) == 1 {
+		return data[0].ReadOnlyData()
+	}
+
+	return data.Materialize()
 }
 
 // keep returns b without what is in it, or nothing when it is too large to be worth it.

@@ -25,10 +25,14 @@ import (
 type Admitter interface{ Allows(token string) bool }
 
 // guard is the interceptors in front of every call: it keeps out who bears no
-// token, and turns a panic into an outage of this one call.
+// token, and turns a panic into an outage of this one call. Those of unary calls
+// are one that calls the next, since gRPC would make the links of a chain anew for each call.
+//
+//	recoverUnary ─▶ admitUnary ─▶ turnstile.pass ─▶ handler
 type guard struct {
 	tokens Admitter
 	bare   func(peer netip.Addr) // hears who was let in without a token; may be nil
+	queue  *turnstile
 	logger *slog.Logger
 	logged rarely
 
@@ -44,7 +48,7 @@ func (g *guard) recoverUnary(ctx context.Context, req any, info *grpc.UnaryServe
 		}
 	}()
 
-	return next(ctx, req)
+	return g.admitUnary(ctx, req, info, next)
 }
 
 func (g *guard) recoverStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
@@ -71,7 +75,7 @@ func (g *guard) admitUnary(ctx context.Context, req any, info *grpc.UnaryServerI
 		g.note(ctx)
 	}
 
-	return next(ctx, req)
+	return g.queue.pass(ctx, req, info, next)
 }
 
 func (g *guard) admitStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {

@@ -67,11 +67,12 @@ func NewServer(config ServerConfig) *Server {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 
-	guard, turnstile := &guard{tokens: config.Tokens, bare: config.Bare, logger: config.Logger}, newTurnstile()
+	turnstile := newTurnstile()
+	guard := &guard{tokens: config.Tokens, bare: config.Bare, queue: turnstile, logger: config.Logger}
 	options := []grpc.ServerOption{
 		grpc.InTapHandle(turnstile.tap),
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.ChainUnaryInterceptor(guard.recoverUnary, guard.admitUnary, turnstile.pass),
+		grpc.UnaryInterceptor(guard.recoverUnary),
 		grpc.ChainStreamInterceptor(guard.recoverStream, guard.admitStream),
 		grpc.MaxRecvMsgSize(MaxBatchBytes),
 		// Calls find a stack that has grown already. When all workers are busy a call has a goroutine of its own.
