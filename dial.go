@@ -76,6 +76,16 @@ func mend(err error) string {
 		return "name the --grpc-listen of a coordinator, which is a server without --coordinator"
 	case rpc.MisfitPlaintext:
 		return "it does not speak TLS: write grpc://, or give it a certificate"
+	case rpc.MisfitTLS:
+		return "it speaks TLS: write grpcs:// before its address"
+	case rpc.MisfitAuthority:
+		return "give WithTLS a config whose RootCAs have the authority that signed the coordinator's certificate"
+	case rpc.MisfitName:
+		return "call the coordinator by a name that is in its certificate, or set ServerName in the config of WithTLS"
+	case rpc.MisfitCertificate:
+		return "give WithTLS a config with a certificate of an authority in the coordinator's --tls-client-ca"
+	case rpc.MisfitExpired:
+		return "renew the certificate that has expired, the coordinator's or that of WithTLS, or set the clock"
 	case rpc.MisfitProtocol:
 	}
 

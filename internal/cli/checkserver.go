@@ -16,6 +16,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/check"
@@ -121,6 +122,10 @@ func unasked(address *url.URL, err error) error {
 		return fmt.Errorf("the server at %s is vouched for by nobody known: name the authority's certificate by --ca (%w)", address, err)
 	}
 
+	if fix := mendCertificate(err, address.Scheme == "https"); fix != "" {
+		return fmt.Errorf("the server at %s cannot be asked: %w (%s)", address, err, fix)
+	}
+
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return fmt.Errorf("the server at %s does not speak TLS: write http:// before its address, or start it with --tls-cert and "+
 			"--tls-key", address)
@@ -132,6 +137,33 @@ func unasked(address *url.URL, err error) error {
 	}
 
 	return fmt.Errorf("ask the server at %s: %w", address, err)
+}
+
+// mendCertificate says what to do about an error of a certificate, the server's or ours; "" if it is none. A server that wants
+// another one of ours hangs up, and what it said is lost when we were still sending.
+func mendCertificate(err error, secure bool) string {
+	const another = "show one by --client-cert and --client-key of an authority in its --tls-client-ca"
+
+	if secure && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
+		return "if it asks for a certificate, " + another + ", which has not expired"
+	}
+
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "call it by a name that is in its certificate"
+	}
+
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "renew its certificate, or set this machine's clock"
+	}
+
+	switch _, said, _ := strings.Cut(err.Error(), "remote error: tls: "); {
+	case strings.HasPrefix(said, "expired certificate"):
+		return "renew the certificate of --client-cert, or set the server's clock"
+	case strings.Contains(said, "certificate"):
+		return another
+	default:
+		return ""
+	}
 }
 
 // address is the server's URL. A token goes only where others cannot read it.

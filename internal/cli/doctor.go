@@ -83,6 +83,8 @@ func newDoctor() *cobra.Command {
 	flags := cmd.Flags()
 	flags.AddFlagSet(f.config.StoreFlags(""))
 	flags.AddFlagSet(f.config.CoordinatorFlags("look at the coordinators at these `URLs` as well, grpcs://HOST:PORT or HOST:PORT"))
+	flags.StringVar(&f.config.TLSCert, "tls-cert", "", "`file` with the certificate to show to coordinators that ask for one")
+	flags.StringVar(&f.config.TLSKey, "tls-key", "", "`file` with its private key")
 	flags.BoolVar(&f.config.Insecure, "insecure", false, "look at coordinators on other machines without TLS or --coordinator-key")
 	flags.StringVar(&f.rules, "rules", "", "the rules that the coordinators should have, in this `file`")
 	flags.StringVarP(&f.output, "output", "o", outputTable, "`form` of the answer: table, json or yaml")
@@ -140,7 +142,9 @@ func (f *doctorFlags) read(cmd *cobra.Command) (func(context.Context) []doctor.F
 
 // aboutCoordinators refuses flags that say nothing without --coordinator: who gave one would think that it was looked at.
 func aboutCoordinators(cmd *cobra.Command) error {
-	for _, name := range []string{"coordinator-key", "coordinator-token-file", "coordinator-ca", "insecure", "rules"} {
+	for _, name := range []string{
+		"coordinator-key", "coordinator-token-file", "coordinator-ca", "tls-cert", "tls-key", "insecure", "rules",
+	} {
 		if cmd.Flags().Changed(name) {
 			return &server.UsageError{Problems: []string{
 				"--" + name + " is about coordinators: name those to look at with --coordinator",

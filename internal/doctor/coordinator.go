@@ -87,6 +87,16 @@ func judgeGreeting(fleet *Fleet, g *rpc.Greeting) []Finding {
 			f.Says, f.Fix = "it does not speak gRPC", "name the port of its --grpc-listen, not of --listen"
 		case rpc.MisfitPlaintext:
 			f.Says, f.Fix = "it does not speak TLS", "write grpc://…, or give it --tls-cert and --tls-key"
+		case rpc.MisfitTLS:
+			f.Says, f.Fix = "it speaks TLS", "write grpcs://…"
+		case rpc.MisfitAuthority:
+			f.Says, f.Fix = "nobody known vouches for its certificate", "name the authority's certificate by --coordinator-ca"
+		case rpc.MisfitName:
+			f.Fix = "call it by a name that is in its certificate"
+		case rpc.MisfitCertificate:
+			f.Fix = "show a certificate of an authority in its --tls-client-ca, by --tls-cert and --tls-key"
+		case rpc.MisfitExpired:
+			f.Fix = "renew its certificate, or the one shown to it, or set the clock"
 		}
 
 		return []Finding{f}

@@ -28,7 +28,7 @@ func (c *Client) Greet(ctx context.Context) []Greeting {
 
 			answers, err := c.greet(ctx, r, true)
 			if err != nil {
-				g.Err, g.Misfit = err, misfitOf(err)
+				g.Err, g.Misfit = err, r.misfit(ctx, err)
 
 				return
 			}

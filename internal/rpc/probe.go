@@ -2,8 +2,10 @@ package rpc
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 
@@ -26,6 +28,16 @@ const (
 	MisfitProtocol
 	// MisfitPlaintext: it does not speak TLS, and is called over it.
 	MisfitPlaintext
+	// MisfitTLS: it speaks TLS, and is called without.
+	MisfitTLS
+	// MisfitAuthority: nobody whom this holder trusts vouches for its certificate.
+	MisfitAuthority
+	// MisfitName: its certificate is for other names than the one it is called by.
+	MisfitName
+	// MisfitCertificate: it wants a certificate of this holder, or another one.
+	MisfitCertificate
+	// MisfitExpired: its certificate or this holder's is out of date. New ones mend that, and take no restart.
+	MisfitExpired
 )
 
 // MisfitError is a coordinator that is there, and does not go with what this holder was told.
@@ -58,7 +70,7 @@ func (c *Client) Probe(ctx context.Context) error {
 				return
 			}
 
-			if misfit := misfitOf(err); misfit != 0 {
+			if misfit := r.misfit(ctx, err); misfit != 0 {
 				misfits[i] = &MisfitError{Misfit: misfit, Replica: r.url, Err: err}
 			}
 		})
@@ -95,6 +107,10 @@ func misfitOf(err error) Misfit {
 	foreign := strings.Contains(answer.Message(), "unexpected HTTP status code") ||
 		strings.Contains(answer.Message(), "unexpected content-type")
 
+	if misfit := certificateMisfit(answer.Message()); misfit != 0 {
+		return misfit
+	}
+
 	switch code := answer.Code(); {
 	case strings.Contains(answer.Message(), "looked like an HTTP/1.1 header"), foreign && code != codes.Unavailable:
 		return MisfitProtocol
@@ -107,4 +123,68 @@ func misfitOf(err error) Misfit {
 	default:
 		return 0
 	}
+}
+
+// certificateMisfit says what certificates have to do with an error; 0 for nothing. gRPC keeps no more of it than its text: ours
+// says x509, and what the coordinator says of ours is remote.
+func certificateMisfit(text string) Misfit {
+	_, theirs, isTheirs := strings.Cut(text, "x509: ")
+	_, ours, isOurs := strings.Cut(text, "remote error: tls: ")
+
+	switch {
+	case strings.Contains(theirs, "expired or is not yet valid"), strings.HasPrefix(ours, "expired certificate"):
+		return MisfitExpired
+	case strings.Contains(theirs, "unknown authority"):
+		return MisfitAuthority
+	case isTheirs && (strings.Contains(theirs, "valid for") || strings.Contains(theirs, "validate certificate for")):
+		return MisfitName
+	case isOurs && strings.Contains(ours, "certificate"):
+		return MisfitCertificate
+	default:
+		return 0
+	}
+}
+
+// misfit is misfitOf, with a look of its own at who hangs up: gRPC often sees no more of it than that, for the word of a server
+// that refuses a certificate, or does not speak plaintext, comes after the connection was made.
+func (r *replica) misfit(ctx context.Context, err error) Misfit {
+	misfit := misfitOf(err)
+	if misfit != 0 || !errors.Is(err, ErrUnavailable) && status.Code(errors.Unwrap(err)) != codes.Unavailable {
+		return misfit
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // nothing is said over it
+	if r.tls {
+		config = r.secure.Clone()
+		config.NextProtos = []string{"h2"}
+	}
+
+	dialer := tls.Dialer{Config: config}
+
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(r.host, r.port))
+
+	switch {
+	case err != nil && r.tls:
+		return certificateMisfit(err.Error())
+	case err != nil:
+		return 0
+	}
+
+	defer conn.Close()
+
+	if !r.tls {
+		return MisfitTLS
+	}
+
+	end, _ := ctx.Deadline()
+	_ = conn.SetReadDeadline(end)
+
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // HTTP/2 begins with what the server has to say
+		return certificateMisfit(err.Error())
+	}
+
+	return 0
 }

@@ -44,8 +44,9 @@ type replica struct {
 	breaker
 	*crowd
 
-	conn *grpc.ClientConn
-	stub leasewayv1.CoordinatorServiceClient
+	conn   *grpc.ClientConn
+	secure *tls.Config // nil where it is called in plaintext
+	stub   leasewayv1.CoordinatorServiceClient
 
 	calls, failures, late atomic.Int64
 	watch                 atomic.Pointer[context.CancelFunc] // ends the stream of rules from here, if there is one
@@ -59,19 +60,20 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 			"(write grpcs:// and give the server a certificate, or allow it with leaseway.WithInsecure or --insecure)", address.url)
 	}
 
-	secure := insecure.NewCredentials()
+	var secure *tls.Config
+
+	transport := insecure.NewCredentials()
 
 	if address.tls {
-		tlsConfig := config.TLS
-		if tlsConfig == nil {
-			tlsConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		if secure = config.TLS.Clone(); secure == nil {
+			secure = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
 
-		secure = credentials.NewTLS(tlsConfig.Clone())
+		transport = credentials.NewTLS(secure)
 	}
 
 	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(secure),
+		grpc.WithTransportCredentials(transport),
 		// The client itself retries, elsewhere and within the caller's deadline.
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
@@ -101,7 +103,7 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 
 	conn.Connect()
 
-	return &replica{address: address, crowd: crowd, conn: conn, stub: leasewayv1.NewCoordinatorServiceClient(conn)}, nil
+	return &replica{address: address, crowd: crowd, conn: conn, secure: secure, stub: leasewayv1.NewCoordinatorServiceClient(conn)}, nil
 }
 
 // connect opens a TCP connection to address, or gives up soon.

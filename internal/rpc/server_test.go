@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"math/big"
 	"net"
 	"slices"
@@ -308,22 +309,36 @@ func TestTLSOnBothSides(t *testing.T) {
 	for name, c := range map[string]struct {
 		url  string
 		tls  *tls.Config
-		want bool
+		want Misfit
 	}{
-		"known on both sides":  {"grpcs://" + s.address, &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ours}}, true},
-		"TLS without a scheme": {s.address, &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ours}}, true},
-		"an unknown server":    {"grpcs://" + s.address, &tls.Config{RootCAs: stranger.pool, Certificates: []tls.Certificate{ours}}, false},
-		"the system's roots":   {"grpcs://" + s.address, nil, false},
-		"no client cert":       {"grpcs://" + s.address, &tls.Config{RootCAs: ca.pool}, false},
-		"an unknown client":    {"grpcs://" + s.address, &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{theirs}}, false},
-		"plaintext":            {"grpc://" + s.address, &tls.Config{RootCAs: ca.pool}, false},
+		"known on both sides":  {"grpcs://" + s.address, &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ours}}, 0},
+		"TLS without a scheme": {s.address, &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ours}}, 0},
+		"an unknown server":    {"grpcs://" + s.address, &tls.Config{RootCAs: stranger.pool, Certificates: []tls.Certificate{ours}}, MisfitAuthority},
+		"the system's roots":   {"grpcs://" + s.address, nil, MisfitAuthority},
+		"no client cert":       {"grpcs://" + s.address, &tls.Config{RootCAs: ca.pool}, MisfitCertificate},
+		"an unknown client":    {"grpcs://" + s.address, &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{theirs}}, MisfitCertificate},
+		"plaintext":            {"grpc://" + s.address, &tls.Config{RootCAs: ca.pool}, MisfitTLS},
+		"another name": {
+			"grpcs://" + s.address,
+			&tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ours}, ServerName: "other.example"}, MisfitName,
+		},
+		"out of date": {
+			"grpcs://" + s.address,
+			&tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ours}, Time: func() time.Time { return time.Now().AddDate(1, 0, 0) }},
+			MisfitExpired,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := dialTo(t, func(config *Config) { config.URLs, config.TLS = []string{c.url}, c.tls }, s)
 
 			_, err := client.Acquire(t.Context(), (&calls{}).take("u1"))
-			if c.want && err != nil || !c.want && status.Code(err) != codes.Unavailable {
+			if c.want == 0 && err != nil || c.want != 0 && status.Code(err) != codes.Unavailable {
 				t.Errorf("error %v", err)
+			}
+
+			var misfit *MisfitError
+			if err := client.Probe(t.Context()); errors.As(err, &misfit) != (c.want != 0) || misfit != nil && misfit.Misfit != c.want {
+				t.Errorf("probed: %v, want %d", err, c.want)
 			}
 		})
 	}

@@ -55,7 +55,21 @@ func (c *Config) CoordinatorFlags(what string) *pflag.FlagSet {
 
 // RemoteConfig is how to reach the coordinators, for commands that look at them. It reads the files that the settings
 // name. The error is a *UsageError.
-func (c *Config) RemoteConfig() (rpc.Config, error) { return c.remote(nil) }
+func (c *Config) RemoteConfig() (rpc.Config, error) {
+	switch {
+	case (c.TLSCert == "") != (c.TLSKey == ""):
+		return rpc.Config{}, usage("--tls-cert and --tls-key need each other: set both or neither")
+	case c.TLSCert == "":
+		return c.remote(nil)
+	}
+
+	own := newIdentity(c, nil)
+	if err := own.open(); err != nil {
+		return rpc.Config{}, err
+	}
+
+	return c.remote(own)
+}
 
 // remote is how to reach the coordinators and what to believe of them. The error is a *UsageError.
 func (c *Config) remote(own *identity) (rpc.Config, error) {

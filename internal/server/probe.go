@@ -43,6 +43,20 @@ func (e *engine) probe(ctx context.Context, config *Config) error {
 			"which is a server without --coordinator", who)
 	case rpc.MisfitPlaintext:
 		return usage("%s does not speak TLS: write grpc:// if it has no certificate, or give it --tls-cert and --tls-key", who)
+	case rpc.MisfitTLS:
+		return usage("%s speaks TLS: write grpcs:// before its address", who)
+	case rpc.MisfitAuthority:
+		return usage("%s is vouched for by nobody known: name the authority's certificate by --coordinator-ca", who)
+	case rpc.MisfitName:
+		return usage("%s has a certificate for other names (%v): call it by one of them", who, errors.Unwrap(misfit.Err))
+	case rpc.MisfitCertificate:
+		return usage("%s wants a certificate of an authority in its --tls-client-ca (%v): show one by --tls-cert and --tls-key",
+			who, errors.Unwrap(misfit.Err))
+	case rpc.MisfitExpired: // a new one is used as soon as it is there
+		e.log.Warn("a certificate is out of date: renew the coordinator's, or that of --tls-cert, or set the clock",
+			"coordinator", misfit.Replica, "error", misfit.Err)
+
+		return nil
 	case rpc.MisfitProtocol:
 	}
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"net"
 	"strings"
 	"testing"
 )
@@ -17,6 +18,8 @@ func TestHolderThatFitsNoCoordinatorIsRefused(t *testing.T) {
 	certFile, keyFile, _ := authority.issue(t, t.TempDir(), "server")
 	secure := start(t, "--tls-cert", certFile, "--tls-key", keyFile)
 	ca := authority.file(t)
+	closedTo := start(t, "--tls-cert", certFile, "--tls-key", keyFile, "--tls-client-ca", ca)
+	strangerCert, strangerKey, _ := newAuthority(t).issue(t, t.TempDir(), "stranger")
 
 	for name, row := range map[string]struct {
 		args []string
@@ -28,6 +31,13 @@ func TestHolderThatFitsNoCoordinatorIsRefused(t *testing.T) {
 		"HTTP":           {[]string{"--coordinator", open.HTTP}, "8081"},
 		"HTTP over TLS":  {[]string{"--coordinator", "grpcs://" + secure.HTTP, "--coordinator-ca", ca}, "8081"},
 		"TLS to none":    {[]string{"--coordinator", "grpcs://" + open.GRPC, "--coordinator-ca", ca}, "grpc://"},
+		"TLS":            {[]string{"--coordinator", secure.GRPC}, "grpcs://"},
+		"another CA":     {[]string{"--coordinator", "grpcs://" + secure.GRPC}, "--coordinator-ca"},
+		"another name":   {[]string{"--coordinator", "grpcs://localhost:" + port(t, secure.GRPC), "--coordinator-ca", ca}, "call it by one of them"},
+		"no certificate": {[]string{"--coordinator", "grpcs://" + closedTo.GRPC, "--coordinator-ca", ca}, "--tls-cert"},
+		"a stranger's": {[]string{
+			"--coordinator", "grpcs://" + closedTo.GRPC, "--coordinator-ca", ca, "--tls-cert", strangerCert, "--tls-key", strangerKey,
+		}, "--tls-client-ca"},
 		"a holder":       {[]string{"--coordinator", holder.GRPC}, "without --coordinator"},
 		"and an absence": {[]string{"--coordinator", "127.0.0.1:1," + open.GRPC, "--coordinator-key", other.Key}, "--coordinator-key"},
 	} {
@@ -41,6 +51,15 @@ func TestHolderThatFitsNoCoordinatorIsRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want a usage error with %q", name, err, row.want)
 		}
 	}
+}
+
+func port(t *testing.T, address string) string {
+	t.Helper()
+
+	_, port, err := net.SplitHostPort(address)
+	must(t, err)
+
+	return port
 }
 
 // One coordinator that answers is enough: the others may be on their way from one token to the next.
