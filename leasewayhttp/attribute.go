@@ -9,12 +9,16 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-// describe fills in req, which is blank, with what is known of r under set, which is nil before the first rules arrived.
+// describe fills in req, which is blank, with what set looks at of r; it is nil before the first rules arrived.
 // Header fields are passed on and not copied: the limiter only reads them.
 func (m *Middleware) describe(req *leaseway.Request, r *http.Request, set *rule.Set) {
-	req.Method, req.Host, req.Path, req.Headers, req.Finishes = r.Method, r.Host, escapedPath(r.URL), r.Header, true
+	req.Method, req.Host, req.Headers, req.Finishes = r.Method, r.Host, r.Header, true
+	all := set == nil || m.config.attributes != nil // whatever somebody may look at
+	if all || set.ReadsPath() {
+		req.Path = escapedPath(r.URL)
+	}
 	viaProxy := false
-	if set == nil || set.ReadsIP() || m.config.attributes != nil || len(m.config.trusted) > 0 {
+	if all || set.ReadsIP() || len(m.config.trusted) > 0 {
 		req.IP, viaProxy = clientIP(r, m.config.trusted)
 	}
 	if identity := m.identity(set); identity != nil {

@@ -159,7 +159,7 @@ func TestExemptPathsAreComparedWhole(t *testing.T) {
 
 func TestAttributes(t *testing.T) {
 	const document = `
-rules: [{id: r, limit: 1, window: 1s}]
+rules: [{id: r, scope: /v1/**, limit: 1, window: 1s}]
 identity:
   apikey: [X-API-Key, bearer]
   user: {header: x-user, trusted: true}
@@ -242,8 +242,9 @@ func TestWithIdentityReplacesTheDocuments(t *testing.T) {
 	}
 }
 
+// It also sees what no rule reads.
 func TestWithAttributesHasTheLastWord(t *testing.T) {
-	v := &verdict{decision: allowed()}
+	v := &verdict{decision: allowed(), set: mustParse(t, "rules: [{id: r, limit: 1, window: 1s}]")}
 	serve(newMiddleware(v, []Option{WithAttributes(func(r *http.Request, req *leaseway.Request) {
 		req.User, req.Cost = r.URL.Query().Get("u"), 7
 	})}), get("/?u=u9"))

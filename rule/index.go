@@ -48,6 +48,9 @@ func newIndex(rules []*Rule) *index {
 	return x
 }
 
+// readsPaths says whether any rule is found by its path; no other looks at paths.
+func (x *index) readsPaths() bool { return x.exact != nil || x.folded != nil }
+
 // decides says whether any key has a version of the rule that is not off.
 func (r *Rule) decides() bool {
 	return r.Mode != Off && r.Withheld < allKeys || r.Withheld > 0 && r.Before != nil && r.Before.Mode != Off

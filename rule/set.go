@@ -30,11 +30,11 @@ type Set struct {
 	// Switches are the kill switches. Who decides asks them; Match does not.
 	Switches Switches
 
-	byID       map[string]*Rule
-	index      *index
-	classifier *classifier // nil without Classes
-	ignoresIP  bool
-	domains    map[string]bool // that rules name
+	byID                   map[string]*Rule
+	index                  *index
+	classifier             *classifier // nil without Classes
+	ignoresIP, ignoresPath bool
+	domains                map[string]bool // that rules name
 }
 
 // compile makes a set of checked rules ready to match.
@@ -47,12 +47,17 @@ func (s *Set) compile() *Set {
 		s.domains[r.Scope.Domain] = true
 	}
 	s.ignoresIP = s.Shedders.Worker == nil && !slices.ContainsFunc(s.Rules, func(r *Rule) bool { return r.readsIP() })
+	s.ignoresPath = !s.index.readsPaths() && (s.classifier == nil || !s.classifier.scopes.index.readsPaths())
 	return s
 }
 
 // ReadsIP says whether anything about a request depends on Request.IP: a rule's key, or whom the worker shedder refuses. Doors
 // need not find out the address of a caller otherwise.
 func (s *Set) ReadsIP() bool { return !s.ignoresIP }
+
+// ReadsPath says whether anything about a request depends on Request.Path: the scope of a rule or class. Doors need not read and
+// check it otherwise.
+func (s *Set) ReadsPath() bool { return !s.ignoresPath }
 
 // HasDomain says whether a rule names a domain in its scope; no rule names the empty one.
 func (s *Set) HasDomain(domain string) bool { return domain != "" && s.domains[domain] }
