@@ -24,11 +24,10 @@ type traces struct {
 type tracePart struct {
 	mu   sync.Mutex
 	each []trace
-	live int // traces
-	used int // slots that are not free, those of traces that were taken up among them
+	used int
 }
 
-// trace is a slot: free without a hash, taken up without an instant.
+// trace is a slot, free without a hash.
 type trace struct {
 	holder.Trace
 
@@ -39,20 +38,39 @@ const (
 	restAfter  = 200_000   // µs without a request after which a key that nothing is at stake of rests
 	sweepEvery = 1_000_000 // µs in which all traces are looked at once, a part at a time
 
-	// Of a part's slots so many hundredths are in use when it is made anew, and when it is full.
+	// Of a part's slots so many hundredths are in use when it is made anew, when it is full, and when it is too large.
 	tracesAnew = 70
 	tracesFull = 80
+	tracesFew  = 35
 )
 
-// at returns the slot of hash, or the free one where it would be.
-func (p *tracePart) at(hash uint64) *trace {
-	size := uint64(len(p.each))
+// home returns where a trace would stand if there were no others.
+func (p *tracePart) home(hash uint64) int {
+	place, _ := bits.Mul64(hash<<partBits, uint64(len(p.each)))
 
-	for i, _ := bits.Mul64(hash<<partBits, size); ; i = (i + 1) % size {
-		if s := &p.each[i]; s.hash == hash || s.hash == 0 {
-			return s
-		}
+	return int(place)
+}
+
+func (p *tracePart) next(i int) int {
+	if i++; i < len(p.each) {
+		return i
 	}
+
+	return 0
+}
+
+// at returns the slot of hash, or the free one where it would be; -1 without slots.
+func (p *tracePart) at(hash uint64) int {
+	if len(p.each) == 0 {
+		return -1
+	}
+
+	i := p.home(hash)
+	for p.each[i].hash != hash && p.each[i].hash != 0 {
+		i = p.next(i)
+	}
+
+	return i
 }
 
 // put remembers t, and returns by how many there are more.
@@ -60,54 +78,62 @@ func (p *tracePart) put(t *trace) (more int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if (p.used+1)*100 > len(p.each)*tracesFull {
-		p.renew()
-	}
+	i := p.at(t.hash)
 
-	s := p.at(t.hash)
-	if s.hash == 0 {
-		p.used++
-	}
-
-	if s.At == 0 {
-		p.live++
+	if i < 0 || p.each[i].hash == 0 {
 		more = 1
+		p.used++
+
+		if p.used*100 > len(p.each)*tracesFull {
+			p.renew()
+
+			i = p.at(t.hash)
+		}
 	}
 
-	*s = *t
+	p.each[i] = *t
 
 	return more
 }
 
-// renew makes room for another trace, and drops the slots of those that were taken up.
+// renew has as much room as is needed.
 func (p *tracePart) renew() {
 	old := p.each
-	p.each = make([]trace, (p.live+1)*100/tracesAnew+1)
-	p.used = p.live
+	p.each = make([]trace, p.used*100/tracesAnew+1)
 
 	for i := range old {
-		if old[i].At != 0 {
-			*p.at(old[i].hash) = old[i]
+		if old[i].hash != 0 {
+			p.each[p.at(old[i].hash)] = old[i]
 		}
 	}
 }
 
-// take takes up the trace of hash.
+// remove frees slot i, and moves those up that would be cut off from their home.
+func (p *tracePart) remove(i int) {
+	for j := p.next(i); p.each[j].hash != 0; j = p.next(j) {
+		// Its home is not between the gap and it, going round.
+		if home := p.home(p.each[j].hash); i <= j && (home <= i || home > j) || j < home && home <= i {
+			p.each[i] = p.each[j]
+			i = j
+		}
+	}
+
+	p.each[i] = trace{}
+	p.used--
+}
+
+// take takes the trace of hash away.
 func (p *tracePart) take(hash uint64) (t holder.Trace, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if p.live == 0 {
+	i := p.at(hash)
+	if i < 0 || p.each[i].hash == 0 {
 		return t, false
 	}
 
-	s := p.at(hash)
-	if s.At == 0 {
-		return t, false
-	}
-
-	t, s.Trace = s.Trace, holder.Trace{}
-	p.live--
+	t = p.each[i].Trace
+	p.remove(i)
 
 	return t, true
 }
@@ -117,13 +143,12 @@ func (p *tracePart) look(hash uint64) (t holder.Trace, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if p.live == 0 {
+	i := p.at(hash)
+	if i < 0 {
 		return t, false
 	}
 
-	t = p.at(hash).Trace
-
-	return t, t.At != 0
+	return p.each[i].Trace, p.each[i].hash != 0
 }
 
 // sweep drops the traces of keys that are idle at now and not denied any more, and returns how many there were.
@@ -131,19 +156,19 @@ func (p *tracePart) sweep(now int64) (fewer int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	for i := range p.each {
-		if s := &p.each[i]; s.At != 0 && now > s.At+idleAfter && now >= s.Until() {
-			s.Trace = holder.Trace{}
+	for i := 0; i < len(p.each); {
+		if s := &p.each[i]; s.hash != 0 && now > s.At+idleAfter && now >= s.Until() {
+			p.remove(i) // another one may stand there now
 			fewer++
+		} else {
+			i++
 		}
 	}
 
-	p.live -= int(fewer)
-
 	switch {
-	case p.live == 0:
-		p.each, p.used = nil, 0
-	case p.live*2 < p.used:
+	case p.used == 0:
+		p.each = nil
+	case p.used*100 < len(p.each)*tracesFew:
 		p.renew()
 	}
 

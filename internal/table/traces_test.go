@@ -63,13 +63,13 @@ func TestTracesAreAMap(t *testing.T) {
 					t.Fatalf("sweep dropped %d, want %d", got, fewer)
 				}
 
-				if p.live*2 < p.used || p.live == 0 && p.each != nil {
-					t.Fatalf("%d slots for %d after a sweep", p.used, p.live)
+				if p.used == 0 && p.each != nil || len(p.each)*tracesFew > p.used*100+100 {
+					t.Fatalf("%d slots for %d after a sweep", len(p.each), p.used)
 				}
 			}
 
-			if p.live != len(twin) || p.used < p.live || p.used*100 > len(p.each)*tracesFull {
-				t.Fatalf("%d live of %d in %d slots, want %d", p.live, p.used, len(p.each), len(twin))
+			if p.used != len(twin) || p.used*100 > len(p.each)*tracesFull {
+				t.Fatalf("%d in %d slots, want %d", p.used, len(p.each), len(twin))
 			}
 		}
 	})
