@@ -113,13 +113,25 @@ func BenchmarkTakeZipfParallel(b *testing.B) {
 	})
 }
 
+const usedUpRule = "rules: [{id: r, keyBy: user, limit: 1, window: 1h}]"
+
 func BenchmarkTakeDenied(b *testing.B) {
-	r := take(b, "rules: [{id: r, keyBy: user, limit: 1, window: 1h}]")
+	r := take(b, usedUpRule)
 	b.ReportAllocs()
 
 	for b.Loop() {
 		r.Take("user-1")
 	}
+}
+
+func BenchmarkTakeDeniedParallel(b *testing.B) {
+	r := take(b, usedUpRule)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r.Take("user-1")
+		}
+	})
 }
 
 // Two rules match, of ten and of a thousand: what does not match should cost next to nothing.

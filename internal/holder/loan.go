@@ -23,11 +23,10 @@ import (
 // it can have been: never is more to be had than of a bucket that knows the
 // time, and what a real clock dates is dated exactly.
 type Loan struct {
-	cell   atomic.Int64
-	start  int64         // the cell when the tick of tick began; of a closed loan the cell at its end
-	base   int64         // the cell as it would be if nothing had been spent since Count
-	tick   atomic.Uint32 // for which Turn last ran, the lower half
-	denied atomic.Uint32
+	cell  atomic.Int64
+	start int64         // the cell when the tick of tick began; of a closed loan the cell at its end
+	base  int64         // the cell as it would be if nothing had been spent since Count
+	tick  atomic.Uint32 // for which Turn last ran, the lower half
 }
 
 // What a cell says besides an instant: each later than any.
@@ -271,9 +270,3 @@ func (l *Loan) At() (tat int64, v Verdict) {
 
 // Idle reports whether no tick of the last span µs before now turned the loan, of ticks that are at most an hour old.
 func (l *Loan) Idle(now, span int64) bool { return int64(uint32(now)-l.tick.Load()) >= span }
-
-// Refuse counts a request that was refused.
-func (l *Loan) Refuse() { l.denied.Add(1) }
-
-// Refused returns how many were since it was last called.
-func (l *Loan) Refused() int64 { return int64(l.denied.Swap(0)) }

@@ -253,16 +253,13 @@ func (l *loan) fold() bool {
 		runtime.Gosched()
 	}
 
-	refused := l.Refused()
-	c := r.counts.of(l.limits.mode)
-	c.allowed[FromLease].Add(spent)
-	c.denied[FromLease].Add(refused)
-	l.limits.tally.fold(spent, refused)
+	l.limits.counts.allowed[FromLease].Add(spent)
+	l.limits.tally.fold(spent, 0)
 
 	if spent > 0 {
 		ask := l.ask()
 		r.table.lender.Used(&ask, spent)
 	}
 
-	return spent+refused != 0
+	return spent != 0
 }

@@ -125,8 +125,6 @@ func (l *loan) pass(n, level, soon int64, out *Outcome) {
 
 // refuse fills in out for a request for n tokens, for which the level is too high.
 func (l *loan) refuse(n, level int64, out *Outcome) {
-	l.Refuse()
-
 	v := l.limits
 
 	out.Kind, out.Origin = OverLimit, FromLease
@@ -138,6 +136,9 @@ func (l *loan) refuse(n, level int64, out *Outcome) {
 	} else {
 		out.RetryAfter = max(1, v.wait(level, n))
 	}
+
+	v.counts.byLoans().add(out)
+	v.tally.fold(0, 1)
 }
 
 // wait returns the µs until n tokens are to be had, of which at the level there are too few.
@@ -152,11 +153,13 @@ func (l *loan) quickRefusal(tick, tat, soon int64, out *Outcome) bool {
 	told := wait + soon // what was spent in this tick may have been spent at its end
 
 	// Nor may the coarse clock add a second to a wait that is told in whole ones.
-	if wait < coarse || (told-1)/second != (wait-coarse-1)/second {
+	refused := v.counts.loans.Load()
+	if wait < coarse || (told-1)/second != (wait-coarse-1)/second || refused == nil {
 		return false
 	}
 
-	l.Refuse()
+	refused.add(out)
+	v.tally.fold(0, 1)
 
 	out.Kind, out.Origin = OverLimit, FromLease
 	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window

@@ -194,8 +194,8 @@ func (t *Table) retire(r *Rule) {
 // override share their rule's.
 type limits struct {
 	rule    *Rule
-	version uint64 // of the rule they were made from
-	mode    rule.Mode
+	version uint64   // of the rule they were made from
+	counts  *decided // of the rule, in the mode of that version
 	burst   int64
 	quota   int64
 	window  time.Duration
@@ -213,7 +213,8 @@ func (r *Rule) plainLimits(def *rule.Rule) *limits {
 
 func (r *Rule) newLimits(def *rule.Rule, q rule.Quota) *limits {
 	l := &limits{
-		rule: r, version: def.Version, mode: def.Mode, burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
+		rule: r, version: def.Version, counts: r.counts.of(def.Mode),
+		burst: q.Burst, quota: q.Limit, window: q.Window, ttl: q.LeaseTTL.Microseconds(),
 	}
 
 	algorithm := rate.Algorithm(def.Algorithm)

@@ -7,8 +7,8 @@ import (
 	"github.com/leaseway/leaseway/rule"
 )
 
-// ruleCounts are a rule's decisions by origin. What leases admit and deny is
-// counted by the leases themselves and folded in now and then.
+// ruleCounts are a rule's decisions by origin. What leases admit and deny, and
+// loans admit, is counted by them and folded in now and then.
 type ruleCounts struct {
 	enforced, shadowed decided // by the mode that the rule had for the key
 	asks               atomic.Int64
@@ -19,6 +19,26 @@ type ruleCounts struct {
 type decided struct {
 	allowed [origins]atomic.Int64
 	denied  [origins]atomic.Int64
+	loans   atomic.Pointer[striped] // denied by loans, beside those; nil as long as none were
+}
+
+// byLoans returns the count of what loans denied, made if need be.
+func (c *decided) byLoans() *striped {
+	if c.loans.Load() == nil {
+		c.loans.CompareAndSwap(nil, &striped{})
+	}
+
+	return c.loans.Load()
+}
+
+// deniedBy returns the requests that were denied from an origin.
+func (c *decided) deniedBy(from Origin) int64 {
+	n := c.denied[from].Load()
+	if s := c.loans.Load(); s != nil && from == FromLease {
+		n += s.sum()
+	}
+
+	return n
 }
 
 // of returns the counts of decisions in a mode.
@@ -46,7 +66,7 @@ func (e *Entry) count(out *Outcome, n int64) {
 
 // count counts n requests of a key under l.
 func (l *limits) count(out *Outcome, n int64) {
-	l.rule.counts.of(l.mode).add(out, n)
+	l.counts.add(out, n)
 	l.tally.add(out, n)
 }
 
@@ -70,9 +90,8 @@ func (e *Entry) fold() {
 	l, total := e.limits.Load(), e.TotalSpent()
 	quick := e.quick.Swap(0)
 	allowed, denied := total-e.counted-e.extra.Swap(0), e.denied.Swap(0)+quick
-	c := e.rule.counts.of(l.mode)
-	c.allowed[FromLease].Add(allowed)
-	c.denied[FromLease].Add(denied)
+	l.counts.allowed[FromLease].Add(allowed)
+	l.counts.denied[FromLease].Add(denied)
 	l.tally.fold(allowed, denied)
 	e.Refuse(quick)
 	e.counted = total
@@ -182,7 +201,7 @@ func (r *Rule) statsIn(mode rule.Mode) (s RuleStats, some bool) {
 	c := r.counts.of(mode)
 
 	for i := range s.Allowed {
-		s.Allowed[i], s.Denied[i] = c.allowed[i].Load(), c.denied[i].Load()
+		s.Allowed[i], s.Denied[i] = c.allowed[i].Load(), c.deniedBy(Origin(i))
 		some = some || s.Allowed[i] != 0 || s.Denied[i] != 0
 	}
 
