@@ -21,6 +21,7 @@ import (
 )
 
 const (
+	workersEach    = 8       // goroutines that calls share, for each processor
 	maxStreams     = 1_000   // calls in flight of one connection
 	streamWindow   = 1 << 20 // bytes of one call on their way, and of all calls of a connection
 	connWindow     = 4 << 20
@@ -75,8 +76,9 @@ func NewServer(config ServerConfig) *Server {
 		grpc.UnaryInterceptor(guard.recoverUnary),
 		grpc.ChainStreamInterceptor(guard.recoverStream, guard.admitStream),
 		grpc.MaxRecvMsgSize(MaxBatchBytes),
-		// Calls find a stack that has grown already. When all workers are busy a call has a goroutine of its own.
-		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
+		// Calls find a stack that has grown already. When all workers are busy a call has a goroutine of its own: there are
+		// more than processors, since many a call waits for the store.
+		grpc.NumStreamWorkers(workersEach * uint32(runtime.GOMAXPROCS(0))),
 		grpc.MaxSendMsgSize(maxRulesBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		// Fixed windows: to find out how large they should be costs a ping with every small call.
