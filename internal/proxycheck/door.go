@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -65,7 +66,28 @@ func allow(w http.ResponseWriter, _ *http.Request) {
 }
 
 // Asked reports whether r is a question to this door, and not one in JSON. Proxies ask by whatever method their client used.
-func Asked(r *http.Request) bool { return r.URL.Query().Has("profile") }
+func Asked(r *http.Request) bool {
+	_, ok := parameter(r.URL.RawQuery, "profile")
+
+	return ok
+}
+
+// parameter is the first value of a name in a query, as url.Values has it. A map of all of them would cost more than the decision.
+func parameter(query, name string) (value string, ok bool) {
+	for pair := range strings.SplitSeq(query, "&") {
+		escaped, text, _ := strings.Cut(pair, "=")
+
+		if key, err := url.QueryUnescape(escaped); err != nil || key != name || strings.Contains(pair, ";") {
+			continue
+		}
+
+		if value, err := url.QueryUnescape(text); err == nil {
+			return value, true
+		}
+	}
+
+	return "", false
+}
 
 // ServeHTTP answers 204 when the request that r is about may pass, and else what its profile makes of the refusal. Status 403
 // without X-Leaseway-Status is for the operator: the peer is no trusted proxy; and 400: it does not say what the request is.
@@ -76,9 +98,9 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	query := r.URL.Query()
+	name, _ := parameter(r.URL.RawQuery, "profile")
 
-	profile, ok := profiles[query.Get("profile")]
+	profile, ok := profiles[name]
 	if !ok {
 		refuse(w, http.StatusBadRequest, "profile is none of nginx, caddy, traefik and haproxy: correct it in the address of the check")
 
@@ -92,7 +114,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	switch target := query.Get("accel"); {
+	switch target, _ := parameter(r.URL.RawQuery, "accel"); {
 	case target != "" && !isTarget(target):
 		refuse(w, http.StatusBadRequest, "accel is no location of nginx: write its name, such as @app, in letters, digits and _ - . /")
 	case target != "":

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -279,6 +280,30 @@ func TestAccelSendsNginxOn(t *testing.T) {
 	if refused.Code != http.StatusTooManyRequests || refused.Header().Get("X-Accel-Redirect") != "" || refused.Body.Len() == 0 {
 		t.Errorf("refused: status %d, fields %v", refused.Code, refused.Header())
 	}
+}
+
+// What a query says is what net/url says of it.
+func FuzzParameter(f *testing.F) {
+	for _, seed := range []string{
+		"profile=nginx", "accel=@app&profile=nginx", "profile", "profile=a&profile=b", "profile=a;b&profile=c", "pro%66ile=%6eginx",
+		"profile=%zz&profile=x+y", "%zz=1&profile=", "&&=&profile=a=b",
+	} {
+		f.Add(seed)
+	}
+
+	f.Fuzz(func(t *testing.T, query string) {
+		if strings.Count(query, "&") > 1000 {
+			return // net/url reads none of so many
+		}
+
+		values, _ := url.ParseQuery(query)
+
+		for _, name := range []string{"profile", "accel"} {
+			if value, ok := parameter(query, name); ok != values.Has(name) || value != values.Get(name) {
+				t.Errorf("%q: %s is %q, %t, and net/url says %q", query, name, value, ok, values[name])
+			}
+		}
+	})
 }
 
 // A proxy does not wait for long, and goes on without an answer if it is set up so.

@@ -1,6 +1,7 @@
 package proxycheck
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -49,9 +50,11 @@ func (p *profile) request(r *http.Request) (original *http.Request, problem stri
 		original.Host = host[0]
 	}
 
-	// It is the proxy's own, and no rule may make a key of it.
-	original.Header = r.Header.Clone()
-	delete(original.Header, TokenField)
+	// It is the proxy's own, and no rule may make a key of it. Nobody writes to the values.
+	if _, ok := r.Header[TokenField]; ok {
+		original.Header = maps.Clone(r.Header)
+		delete(original.Header, TokenField)
+	}
 
 	return original, ""
 }
