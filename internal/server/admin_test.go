@@ -110,7 +110,7 @@ func TestTokensOutlastAStartWithoutTheStore(t *testing.T) {
 	eventually(t, "both are known and kept, and that one is required", func() bool {
 		text, err := os.ReadFile(kept)
 
-		return err == nil && strings.Contains(string(text), id) && strings.Contains(string(text), "requireHolderToken")
+		return err == nil && strings.Contains(string(text), id) && strings.Contains(string(text), `"requireHolderToken":true`)
 	})
 	must(t, r.end(t))
 
