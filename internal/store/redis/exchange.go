@@ -27,7 +27,7 @@ type group struct {
 // only: what the others answer is not kept waiting beyond a part of ctx's time.
 func (s *Store) exchange(ctx context.Context, commands []rueidis.Completed, slots []uint16) []reply {
 	replies := make([]reply, len(commands))
-	asked := s.admitted(commands, slots, replies)
+	asked := s.admitted(patience(ctx), commands, slots, replies)
 
 	if len(asked) == 1 { // as most calls are when keys are few: nobody is kept waiting
 		s.ask(ctx, &asked[0])
@@ -59,7 +59,7 @@ func (s *Store) exchange(ctx context.Context, commands []rueidis.Completed, slot
 }
 
 // admitted sorts commands by node, and gives those of silent nodes their reply.
-func (s *Store) admitted(commands []rueidis.Completed, slots []uint16, replies []reply) []group {
+func (s *Store) admitted(wait time.Duration, commands []rueidis.Completed, slots []uint16, replies []reply) []group {
 	now := s.elapsed()
 	l := s.layout.Load()
 	groups := make([]group, len(l.nodes))
@@ -77,7 +77,7 @@ func (s *Store) admitted(commands []rueidis.Completed, slots []uint16, replies [
 
 		switch {
 		case len(g.index) == 0:
-		case g.node.admits(now):
+		case g.node.admits(now, wait):
 			asked = append(asked, g)
 		default:
 			for _, k := range g.index {

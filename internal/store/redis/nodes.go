@@ -41,15 +41,16 @@ type node struct {
 	until   atomic.Int64 // when silent, when it may be asked again: ns since the store's start
 }
 
-// admits reports whether the node may be asked at now: always when it is well, and once in a while when it is not.
-func (n *node) admits(now int64) bool {
+// admits reports whether the node may be asked at now, by a call that waits for so long: always when it is well, and once in a while
+// when it is not.
+func (n *node) admits(now int64, patience time.Duration) bool {
 	if n.misses.Load() < missesMost {
 		return true
 	}
 
 	until := n.until.Load()
 
-	return now >= until && n.until.CompareAndSwap(until, now+jittered(silentFor))
+	return now >= until && n.until.CompareAndSwap(until, now+int64(patience)+jittered(silentFor))
 }
 
 // heard notes whether the node answered.
@@ -57,7 +58,18 @@ func (n *node) heard(answered bool, now int64) {
 	if answered {
 		n.misses.Store(0)
 	} else if n.misses.Add(1) >= missesMost {
-		n.until.Store(now + jittered(silentFor))
+		n.rest(now + jittered(silentFor))
+	}
+}
+
+// rest has nothing asked of the node before an instant, or for as long as it is anyway: what is heard late, of an earlier call,
+// does not send out the next one before the last has come back.
+func (n *node) rest(to int64) {
+	for {
+		until := n.until.Load()
+		if until >= to || n.until.CompareAndSwap(until, to) {
+			return
+		}
 	}
 }
 
