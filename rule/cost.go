@@ -1,10 +1,10 @@
 package rule
 
-import "strconv"
+import "strings"
 
 // Cost is what one request takes under a rule.
 type Cost struct {
-	// Tokens is at least 1; it stands also for a request whose Header is absent or no number from 1 to MaxCost.
+	// Tokens is at least 1; it stands also for a request whose Header is absent or no whole number from 1 on.
 	Tokens int64
 	// Header is the canonical name of the header that says the cost; empty: always Tokens.
 	Header string
@@ -22,10 +22,27 @@ func (r *Rule) CostOf(req *Request) int64 {
 	if r.Cost.Header == "" {
 		return r.Cost.Tokens
 	}
-	if values := req.Headers[r.Cost.Header]; len(values) > 0 && len(values[0]) <= len("1099511627776") {
-		if n, err := strconv.ParseInt(values[0], 10, 64); err == nil && n >= 1 && n <= MaxCost {
+	if values := req.Headers[r.Cost.Header]; len(values) > 0 {
+		if n := wholeCost(values[0]); n > 0 {
 			return n
 		}
 	}
+
 	return r.Cost.Tokens
+}
+
+// wholeCost reads a whole number, at most MaxCost of it: a request that says more must not cost less. It is 0 for anything else.
+func wholeCost(text string) (n int64) {
+	text = strings.TrimPrefix(text, "+")
+
+	for i := range len(text) {
+		digit := text[i] - '0'
+		if digit > 9 { //nolint:mnd // as in the decimal system
+			return 0
+		}
+
+		n = min(n*10+int64(digit), MaxCost) //nolint:mnd // as above
+	}
+
+	return n
 }

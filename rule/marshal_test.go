@@ -275,7 +275,9 @@ func TestCosts(t *testing.T) {
 		{"1", Request{}, 1}, {"5", Request{}, 5}, {"5", Request{Cost: 2}, 2}, {"5", Request{Cost: -2}, -2}, {"5", Request{Cost: 1 << 60}, MaxCost},
 		{"header:x-cost", Request{}, 1}, {"header:x-cost", Request{Headers: header("12")}, 12}, {"header:x-cost", Request{Headers: header("12"), Cost: 3}, 3},
 		{"header:x-cost", Request{Headers: header("0")}, 1}, {"header:x-cost", Request{Headers: header("-5")}, 1}, {"header:x-cost", Request{Headers: header("1.5")}, 1},
-		{"header:x-cost", Request{Headers: header("99999999999999999999")}, 1}, {"header:x-cost", Request{Headers: header("1099511627777")}, 1},
+		{"header:x-cost", Request{Headers: header("99999999999999999999")}, MaxCost}, {"header:x-cost", Request{Headers: header("1099511627777")}, MaxCost},
+		{"header:x-cost", Request{Headers: header("00000000000000000012")}, 12}, {"header:x-cost", Request{Headers: header("+12")}, 12},
+		{"header:x-cost", Request{Headers: header("12x")}, 1}, {"header:x-cost", Request{Headers: header("1 2")}, 1},
 		{"header:x-cost", Request{Headers: header("")}, 1}, {"header:x-cost", Request{Headers: header()}, 1},
 	} {
 		if got := one(t, "limit: 2\nwindow: 60s\ncost: "+c.cost).CostOf(&c.req); got != c.want {
