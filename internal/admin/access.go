@@ -119,6 +119,11 @@ func (d *Door) identify(r *http.Request) (*principal, *Problem) {
 		return loopback(), nil
 	}
 
+	if d.config.Callers == nil && client(r).IsLoopback() && d.unclaimed(tokens) {
+		return nil, refuse(http.StatusUnauthorized, "this call came through a proxy, under a name that is not this machine's, or from a page of "+
+			"another origin: without a token none but this machine's own are let in; make the first token here with leaseway token create")
+	}
+
 	return nil, refuse(http.StatusUnauthorized, "send the header Authorization: Bearer TOKEN; leaseway token create makes one")
 }
 
@@ -139,9 +144,9 @@ func (d *Door) Reads(r *http.Request) bool {
 }
 
 // open says whether nobody was given a right yet, so that this machine has all of them.
-func (d *Door) open(r *http.Request, tokens *tokenBook) bool {
-	return !tokens.any() && len(d.config.Certificates) == 0 && local(r)
-}
+func (d *Door) open(r *http.Request, tokens *tokenBook) bool { return d.unclaimed(tokens) && Local(r) }
+
+func (d *Door) unclaimed(tokens *tokenBook) bool { return !tokens.any() && len(d.config.Certificates) == 0 }
 
 func loopback() *principal { return &principal{name: "loopback", role: Admin} }
 
@@ -202,10 +207,14 @@ func namesOf(c *x509.Certificate) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// local says whether a call comes from this machine, and was meant to: not from a page that a browser here shows, and not
-// through a proxy here.
-func local(r *http.Request) bool {
-	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+// Local says whether a call comes from this machine, and was meant to: not from a page that a browser here shows, and not
+// through a proxy here, as far as it shows.
+func Local(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) {
+		return false // nginx speaks HTTP/1.0 and names nobody, unless told otherwise; no client of today does
+	}
+
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via"} {
 		if r.Header.Get(header) != "" {
 			return false
 		}

@@ -227,6 +227,8 @@ func TestOnlyThisMachineNeedsNoTokenAndOnlyUntilThereIsOne(t *testing.T) {
 		{"no address", func(q *http.Request) { q.RemoteAddr = "@" }},
 		{"a name that was rebound", func(q *http.Request) { q.Host = "evil.example" }},
 		{"a proxy", func(q *http.Request) { q.Header.Set("X-Forwarded-For", "192.0.2.7") }},
+		{"a proxy as nginx is by default", func(q *http.Request) { q.Proto, q.ProtoMajor, q.ProtoMinor = "HTTP/1.0", 1, 0 }},
+		{"a proxy that says whom it was asked for", func(q *http.Request) { q.Header.Set("X-Forwarded-Host", "limits.example") }},
 		{"a proxy that says so otherwise", func(q *http.Request) { q.Header.Set("Forwarded", "for=192.0.2.7") }},
 		{"a page of another site", func(q *http.Request) { q.Header.Set("Sec-Fetch-Site", "cross-site") }},
 		{"a page of another origin", func(q *http.Request) { q.Header.Set("Origin", "http://evil.example") }},
@@ -240,8 +242,14 @@ func TestOnlyThisMachineNeedsNoTokenAndOnlyUntilThereIsOne(t *testing.T) {
 
 		row.does(request)
 
-		if p, problem := r.door.identify(request); problem == nil {
-			t.Errorf("%s: got %+v", row.name, p)
+		p, problem := r.door.identify(request)
+		if problem == nil || problem.Status != http.StatusUnauthorized {
+			t.Fatalf("%s: got %+v, %v", row.name, p, problem)
+		}
+
+		// Who is at this machine, or means to be, learns why it is not enough.
+		if here := strings.HasPrefix(request.RemoteAddr, "127."); strings.Contains(problem.Detail, "came through a proxy") != here {
+			t.Errorf("%s: told %q", row.name, problem.Detail)
 		}
 	}
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -147,8 +146,7 @@ func profiles() http.Handler {
 // onlyHere lets in who calls from this machine, and not on behalf of somebody else.
 func onlyHere(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil || !loopback(host) || r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" {
+		if !admin.Local(r) {
 			writeProblem(w, http.StatusForbidden, "profiles are for callers on this machine")
 
 			return
