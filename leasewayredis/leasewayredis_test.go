@@ -439,7 +439,8 @@ func TestOpenRefuses(t *testing.T) {
 		"no password":      {url: "redis://" + server.Address, rules: set, says: "NOAUTH"},
 		"a prefix":         {url: good, rules: set, opts: []leasewayredis.Option{leasewayredis.WithPrefix("{a}")}, says: "brace"},
 		"connections":      {url: good, rules: set, opts: []leasewayredis.Option{leasewayredis.WithConnections(3)}, says: "power of two"},
-		"a negative time":  {url: good, rules: set, opts: []leasewayredis.Option{leasewayredis.WithTimeouts(-1, 0)}, says: "below 0"},
+		"a negative time":  {url: good, rules: set, opts: []leasewayredis.Option{leasewayredis.WithTimeouts(-1, 0)}, says: "DialTimeout is -1ns (write 10ms"},
+		"a hasty time":     {url: good, rules: set, opts: []leasewayredis.Option{leasewayredis.WithTimeouts(0, time.Millisecond)}, says: "DeadAfter is 1ms (write"},
 		"no sentinel":      {url: good, rules: set, opts: []leasewayredis.Option{leasewayredis.WithSentinelUser("a", "b")}, says: "redis+sentinel://"},
 		"no master's name": {url: "redis+sentinel://a,b", rules: set, says: "/MASTER"},
 	} {

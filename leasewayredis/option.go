@@ -78,8 +78,9 @@ func WithConnections(n int) Option {
 	return optionFunc(func(o *options) { o.config.Connections = n })
 }
 
-// WithTimeouts bounds how long a connection is waited for (1 s by default), and
-// how long one may be silent before another is made (2 s). 0 leaves the default.
+// WithTimeouts bounds how long a connection is waited for (10 ms to 1 m, 1 s by
+// default), and how long one may be silent before another is made (100 ms to 1 m,
+// 2 s by default). 0 leaves the default.
 // How long a request waits is leaseway.WithDeadline, 20 ms.
 func WithTimeouts(dial, silent time.Duration) Option {
 	return optionFunc(func(o *options) { o.config.DialTimeout, o.config.DeadAfter = dial, silent })

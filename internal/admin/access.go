@@ -146,7 +146,9 @@ func (d *Door) Reads(r *http.Request) bool {
 // open says whether nobody was given a right yet, so that this machine has all of them.
 func (d *Door) open(r *http.Request, tokens *tokenBook) bool { return d.unclaimed(tokens) && Local(r) }
 
-func (d *Door) unclaimed(tokens *tokenBook) bool { return !tokens.any() && len(d.config.Certificates) == 0 }
+func (d *Door) unclaimed(tokens *tokenBook) bool {
+	return !tokens.any() && len(d.config.Certificates) == 0
+}
 
 func loopback() *principal { return &principal{name: "loopback", role: Admin} }
 

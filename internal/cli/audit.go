@@ -120,7 +120,7 @@ func writeRecords(out io.Writer, list records) error {
 
 		target := cmp.Or(one.Target, "-")
 		if one.Overrides > 0 {
-			target += fmt.Sprintf(" (%d overrides)", one.Overrides)
+			target += " (" + counted(int(one.Overrides), "override") + ")"
 		}
 
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n",

@@ -86,11 +86,8 @@ func (w *writing) finish(ctx context.Context, cmd *cobra.Command, c *client, cal
 }
 
 func writeDone(w io.Writer, done admin.Done) error {
-	switch {
-	case done.Count == 1:
-		fmt.Fprintln(w, "1 override")
-	case done.Count > 1:
-		fmt.Fprintf(w, "%d overrides\n", done.Count)
+	if done.Count > 0 {
+		fmt.Fprintln(w, counted(int(done.Count), "override"))
 	}
 
 	return writeVersion(w, done.DryRun, done.Version)

@@ -61,8 +61,9 @@ type span struct {
 	from, to int64
 }
 
-// judgedFrom is how long a phase must last to be judged if it was cut short, s: in less, the start is most of what is seen.
-const judgedFrom = 3.0
+// judgedFrom is how long a phase must last to be judged if it was cut short, s: in less, the start is most of what is seen, and who
+// stops a demo early wants no verdict.
+const judgedFrom = strictFrom
 
 // spans returns the phases that came to be, in order.
 func (m marks) spans(redis bool) []span {

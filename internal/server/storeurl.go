@@ -88,10 +88,12 @@ func (c *Config) storeLink(config *redis.Config) error {
 	switch n := c.StoreConnections; {
 	case n < 0 || n > redis.MaxConnections || n&(n-1) != 0:
 		return usage("--store-connections is %d: write a power of two up to %d, or 0", n, redis.MaxConnections)
-	case c.StoreDialTimeout < 0:
-		return usage("--store-dial-timeout is %v: write a span above 0, such as 1s", c.StoreDialTimeout)
-	case c.StoreSilence < 0:
-		return usage("--store-silence is %v: write a span above 0, such as 2s", c.StoreSilence)
+	case c.StoreDialTimeout != 0 && (c.StoreDialTimeout < redis.LeastDialTimeout || c.StoreDialTimeout > redis.LongestWait):
+		return usage("--store-dial-timeout %v is not between %v and %v: write one such as 1s",
+			c.StoreDialTimeout, redis.LeastDialTimeout, redis.LongestWait)
+	case c.StoreSilence != 0 && (c.StoreSilence < redis.LeastSilence || c.StoreSilence > redis.LongestWait):
+		return usage("--store-silence %v is not between %v and %v: Redis may pause for a moment, so write one such as 2s",
+			c.StoreSilence, redis.LeastSilence, redis.LongestWait)
 	}
 
 	config.Connections, config.DialTimeout, config.DeadAfter = c.StoreConnections, c.StoreDialTimeout, c.StoreSilence

@@ -73,10 +73,10 @@ func TestStoreURLs(t *testing.T) {
 
 // How connections are, and whose clock counts, is for Redis alone, and said as a flag.
 func TestStoreLink(t *testing.T) {
-	c := &Config{Store: "redis://r", StoreConnections: 4, StoreDialTimeout: time.Minute, StoreSilence: time.Hour, StoreOwnClock: true}
+	c := &Config{Store: "redis://r", StoreConnections: 4, StoreDialTimeout: time.Minute, StoreSilence: 100 * time.Millisecond, StoreOwnClock: true}
 
 	got, err := c.RedisConfig()
-	if err != nil || got.Connections != 4 || got.DialTimeout != time.Minute || got.DeadAfter != time.Hour || got.Clock == nil {
+	if err != nil || got.Connections != 4 || got.DialTimeout != time.Minute || got.DeadAfter != 100*time.Millisecond || got.Clock == nil {
 		t.Errorf("%+v (%v)", got, err)
 	}
 
@@ -85,12 +85,15 @@ func TestStoreLink(t *testing.T) {
 	}
 
 	for says, c := range map[string]*Config{
-		"--store-connections is 3":  {Store: "redis://r", StoreConnections: 3},
-		"--store-connections is -":  {Store: "redis://r", StoreConnections: -2},
-		"--store-connections is 5":  {Store: "redis://r", StoreConnections: 512},
-		"--store-dial-timeout is -": {Store: "redis://r", StoreDialTimeout: -1},
-		"--store-silence is -":      {Store: "redis://r", StoreSilence: -1},
-		"--store-own-clock needs":   {StoreOwnClock: true},
+		"--store-connections is 3":                               {Store: "redis://r", StoreConnections: 3},
+		"--store-connections is -":                               {Store: "redis://r", StoreConnections: -2},
+		"--store-connections is 5":                               {Store: "redis://r", StoreConnections: 512},
+		"--store-dial-timeout -1ns is not between 10ms and 1m0s": {Store: "redis://r", StoreDialTimeout: -1},
+		"--store-dial-timeout 1ms is not":                        {Store: "redis://r", StoreDialTimeout: time.Millisecond},
+		"--store-dial-timeout 1h0m0s is not":                     {Store: "redis://r", StoreDialTimeout: time.Hour},
+		"--store-silence 1ms is not between 100ms and 1m0s":      {Store: "redis://r", StoreSilence: time.Millisecond},
+		"--store-silence 1h0m0s is not":                          {Store: "redis://r", StoreSilence: time.Hour},
+		"--store-own-clock needs":                                {StoreOwnClock: true},
 	} {
 		if _, err := c.RedisConfig(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want %q", c, err, says)

@@ -59,6 +59,14 @@ const (
 	MaxConnections     = 1 << rueidis.MaxPipelineMultiplex
 )
 
+// The bounds of what a Config says of time. A Redis that is well pauses for less than LeastSilence, and a connection that is given up
+// for that is one more to make.
+const (
+	LeastDialTimeout = 10 * time.Millisecond
+	LeastSilence     = 100 * time.Millisecond
+	LongestWait      = time.Minute
+)
+
 const (
 	// keepData is how long a mark and the id of the data live without a coordinator.
 	keepData = 400 * 24 * time.Hour
@@ -90,9 +98,9 @@ type Config struct {
 	// Connections is how many each node is given at most, a power of two up to 256. 0, the default, is one to each node
 	// of a cluster, and up to four to a single server. All calls share them; more help only where the network is slow.
 	Connections int
-	// DialTimeout bounds how long a connection is waited for; 1 s if 0.
+	// DialTimeout bounds how long a connection is waited for, 10 ms to 1 m; 1 s if 0.
 	DialTimeout time.Duration
-	// DeadAfter is how long a connection may be silent before another one is made; 2 s if 0.
+	// DeadAfter is how long a connection may be silent before another one is made, 100 ms to 1 m; 2 s if 0.
 	DeadAfter time.Duration
 	// Prefix begins the name of every key; DefaultPrefix if empty. Stores of
 	// different prefixes have nothing in common. It has no braces.
@@ -195,8 +203,11 @@ func (c *Config) Check() error {
 	switch n := c.Connections; {
 	case n < 0 || n > MaxConnections || n&(n-1) != 0:
 		return fmt.Errorf("redis store: Connections is %d (write a power of two up to %d, or 0)", n, MaxConnections)
-	case c.DialTimeout < 0 || c.DeadAfter < 0:
-		return fmt.Errorf("redis store: DialTimeout %v or DeadAfter %v is below 0 (write 0 for the default)", c.DialTimeout, c.DeadAfter)
+	case c.DialTimeout != 0 && (c.DialTimeout < LeastDialTimeout || c.DialTimeout > LongestWait):
+		return fmt.Errorf("redis store: DialTimeout is %v (write %v to %v, or 0 for %v)",
+			c.DialTimeout, LeastDialTimeout, LongestWait, DefaultDialTimeout)
+	case c.DeadAfter != 0 && (c.DeadAfter < LeastSilence || c.DeadAfter > LongestWait):
+		return fmt.Errorf("redis store: DeadAfter is %v (write %v to %v, or 0 for %v)", c.DeadAfter, LeastSilence, LongestWait, DefaultDeadAfter)
 	case c.Sentinel != nil && c.Sentinel.Master == "":
 		return errors.New("redis store: Sentinel.Master is empty (give the name that the sentinels have for the master)")
 	}
