@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -180,10 +182,20 @@ func (a *application) settings() error {
 	for _, name := range rulestore.DocumentSettings() {
 		before, after := a.state.Settings[name], parts[name]
 
+		if name == switchesSetting && after == nil && a.in.Prune && before != nil && !namesPart(a.in.RawBody, name) {
+			a.keepSwitches(before)
+
+			continue
+		}
+
+		mayChange := a.who.role >= Admin && a.who.whole()
+
 		switch {
 		case after == nil && (!a.in.Prune || before == nil), equalJSON(before, after):
 			continue
-		case a.who.role < Admin || !a.who.whole():
+		case after == nil && !mayChange: // those who have some rules prune these
+			continue
+		case !mayChange:
 			return refuse(http.StatusForbidden, "the document changes %s, which takes the role admin for all rules: leave it out", name)
 		}
 
@@ -203,6 +215,59 @@ func (a *application) settings() error {
 	}
 
 	return nil
+}
+
+// keepSwitches leaves the kill switches as they are, but for those of rules that go: somebody threw them by hand, in an emergency, and
+// a document that does not speak of them, such as the next one of a repository, must not undo that.
+func (a *application) keepSwitches(before json.RawMessage) {
+	after, left := withoutSwitchesOf(before, a.change.Rules)
+	if !equalJSON(before, after) {
+		a.change.Settings = append(a.change.Settings, rulestore.SettingChange{Name: switchesSetting, Value: after})
+		a.out.Places = append(a.out.Places, AppliedChange{
+			Place: rulestore.SettingPlace(switchesSetting), What: "changed", Changes: changesBetween(before, after),
+		})
+	}
+
+	if left && a.who.role >= Admin && a.who.whole() { // others could not end them by a document
+		a.out.Warnings = append(a.out.Warnings, Warning{
+			Field: switchesSetting, Message: "the document does not speak of kill switches: those that are thrown stay so",
+			Fix: "end one with leaseway unkill, or all with switches: {} in the document",
+		})
+	}
+}
+
+// withoutSwitchesOf is switches without those of the rules that a change takes away, nil for none, and whether any are left.
+func withoutSwitchesOf(switches json.RawMessage, changed []rulestore.RuleChange) (rest json.RawMessage, left bool) {
+	var parts map[string]json.RawMessage
+	if json.Unmarshal(switches, &parts) != nil {
+		return switches, true // whatever it is, it is not for a document to take away
+	}
+
+	for _, c := range changed {
+		if c.Rule == nil {
+			set(parts, "rules", c.ID, nil)
+		}
+	}
+
+	if len(parts) == 0 {
+		return nil, false
+	}
+
+	rest, _ = json.Marshal(parts) //nolint:errchkjson // it was JSON
+
+	return rest, true
+}
+
+// namesPart says whether a document speaks of one of its parts, be it to say that there is nothing in it.
+func namesPart(document []byte, part string) bool {
+	var parts map[string]yaml.Node
+	if yaml.Unmarshal(document, &parts) != nil {
+		return false
+	}
+
+	_, named := parts[part]
+
+	return named
 }
 
 // equalJSON says whether two texts are the same but for white space.

@@ -20,8 +20,8 @@ type (
 	applyInput struct {
 		WriteOptions
 
-		Force bool `doc:"Enforce at once although requireRollout is on; with reason."                     query:"force"`
-		Prune bool `doc:"Delete the rules, and the parts beside the rules, that are not in the document." query:"prune"`
+		Force bool `doc:"Enforce at once although requireRollout is on; with reason."                query:"force"`
+		Prune bool `doc:"Delete the rules and parts that are not in the document, but for switches." query:"prune"`
 
 		RawBody []byte `contentType:"application/json"`
 	}
@@ -54,7 +54,8 @@ func (d *Door) registerDocument(api huma.API) {
 	register(d, api, route{
 		id: "apply-document", method: http.MethodPut, path: "/admin/document", summary: "Apply a rule document", need: need{role: Operator},
 		doc: "The body is a rule document in YAML or JSON. Its rules, and what it has beside them, take the place of what " +
-			"there is, all in one version; other rules stay unless `prune` is set. Parts beside the rules need the role admin.",
+			"there is, all in one version; other rules stay unless `prune` is set, and kill switches stay unless the document " +
+			"has `switches`. Parts beside the rules need the role admin.",
 		text: true, takes: []string{"application/json", "application/yaml"}, largest: rule.MaxDocument,
 	}, d.applyDocument)
 }

@@ -272,3 +272,36 @@ func TestSwitchesOfOthersAreNotShown(t *testing.T) {
 	r.token = r.createToken(`{"name": "b", "role": "viewer", "rules": ["mine-"]}`)
 	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, "why mine-1", "limiter:worker").lacks("other-1")
 }
+
+// A switch is thrown by hand, in an emergency; a repository that is applied every hour does not know of it.
+func TestAPruneLeavesKillSwitchesAlone(t *testing.T) {
+	const prune, keeping = "/admin/document?prune=true", `{"rules": [{"id": "a", "limit": 1, "window": "1m"}, {"id": "b", "limit": 1, "window": "1m"}]`
+
+	r := newRig(t)
+	r.send(http.MethodPut, prune, keeping+`, "headers": "none"}`).want(http.StatusOK).lacks(switchesSetting)
+	r.send(http.MethodPut, "/admin/switches/rule:a", `{"reason": "storm"}`).want(http.StatusOK)
+	r.send(http.MethodPut, "/admin/switches/limiter:fleet", `{}`).want(http.StatusOK)
+
+	r.send(http.MethodPut, prune, keeping+`}`).want(http.StatusOK, `"place":"settings headers","what":"deleted"`, `"field":"switches","message":"the document does not`).
+		lacks("settings switches")
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, "storm", "limiter:fleet")
+
+	// That of a rule which goes, goes along: no switch speaks of a rule that is not there.
+	r.send(http.MethodPut, prune, `{"rules": [{"id": "b", "limit": 1, "window": "1m"}]}`).
+		want(http.StatusOK, `"place":"settings switches","what":"changed"`, `"field":"switches"`)
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, "limiter:fleet").lacks("storm")
+
+	// A document that speaks of switches means it, also where it says that there are none.
+	r.send(http.MethodPut, prune, "rules: [{id: b, limit: 1, window: 1m}]\nswitches: {}").
+		want(http.StatusOK, `"place":"settings switches","what":"deleted"`).lacks(`"field":"switches"`)
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, `"switches":[]`)
+
+	// Whoever has some rules prunes these, with their switches.
+	r.send(http.MethodPut, "/admin/document", keeping+`, "headers": "none", "switches": {"limiters": {"rate": "off"}, "rules": {"a": "off"}}}`).want(http.StatusOK)
+
+	r.token = r.createToken(`{"name": "ann", "role": "admin"}`)
+	r.token = r.createToken(`{"name": "team", "role": "operator", "rules": ["a"]}`)
+	r.send(http.MethodPut, prune, `{"rules": []}`).want(http.StatusOK, `"place":"rules a","what":"deleted"`, `"warnings":[]`)
+	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, "limiter:rate").lacks("rule:a")
+	r.send(http.MethodGet, "/admin/settings", "").want(http.StatusOK, `"name":"headers"`)
+}

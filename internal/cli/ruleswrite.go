@@ -63,7 +63,7 @@ type document struct {
 
 func (d *document) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&d.file, "filename", "f", "", "the rule document, a YAML or JSON `file`, or - for the standard input")
-	cmd.Flags().BoolVar(&d.prune, "prune", false, "delete the rules, and the parts beside the rules, that are not in the document")
+	cmd.Flags().BoolVar(&d.prune, "prune", false, "delete the rules and parts that are not in the document, but for switches")
 	d.writing.addTo(cmd, true)
 
 	if err := cmd.MarkFlagRequired("filename"); err != nil {

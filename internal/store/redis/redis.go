@@ -207,7 +207,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("redis store: DialTimeout is %v (write %v to %v, or 0 for %v)",
 			c.DialTimeout, LeastDialTimeout, LongestWait, DefaultDialTimeout)
 	case c.DeadAfter != 0 && (c.DeadAfter < LeastSilence || c.DeadAfter > LongestWait):
-		return fmt.Errorf("redis store: DeadAfter is %v (write %v to %v, or 0 for %v)", c.DeadAfter, LeastSilence, LongestWait, DefaultDeadAfter)
+		return fmt.Errorf("redis store: DeadAfter is %v (write %v to %v, or 0 for %v)",
+			c.DeadAfter, LeastSilence, LongestWait, DefaultDeadAfter)
 	case c.Sentinel != nil && c.Sentinel.Master == "":
 		return errors.New("redis store: Sentinel.Master is empty (give the name that the sentinels have for the master)")
 	}
