@@ -121,7 +121,8 @@ func (d *Door) identify(r *http.Request) (*principal, *Problem) {
 
 	if d.config.Callers == nil && client(r).IsLoopback() && d.unclaimed(tokens) {
 		return nil, refuse(http.StatusUnauthorized, "this call came through a proxy, under a name that is not this machine's, or from a "+
-			"page of another origin: without a token none but this machine's own are let in; make the first token here with leaseway token create")
+			"page of another origin: without a token none but this machine's own are let in; make the first token here with "+
+			"leaseway token create")
 	}
 
 	return nil, refuse(http.StatusUnauthorized, "send the header Authorization: Bearer TOKEN; leaseway token create makes one")

@@ -299,9 +299,11 @@ func TestAPruneLeavesKillSwitchesAlone(t *testing.T) {
 	// Whoever has some rules prunes these, with their switches.
 	r.send(http.MethodPut, "/admin/document", keeping+`, "headers": "none", "switches": {"limiters": {"rate": "off"}, "rules": {"a": "off"}}}`).want(http.StatusOK)
 
-	r.token = r.createToken(`{"name": "ann", "role": "admin"}`)
+	ann := r.createToken(`{"name": "ann", "role": "admin"}`)
+	r.token = ann
 	r.token = r.createToken(`{"name": "team", "role": "operator", "rules": ["a"]}`)
 	r.send(http.MethodPut, prune, `{"rules": []}`).want(http.StatusOK, `"place":"rules a","what":"deleted"`, `"warnings":[]`)
 	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, "limiter:rate").lacks("rule:a")
+	r.token = ann
 	r.send(http.MethodGet, "/admin/settings", "").want(http.StatusOK, `"name":"headers"`)
 }
