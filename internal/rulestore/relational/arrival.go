@@ -19,7 +19,7 @@ import (
 // One import at a time is landed and not settled. One that breaks off is swept when it gave no sign of life for some time.
 type arrival struct {
 	id    int64
-	count int64 // the rows that it writes or deletes
+	count int64 // the rows that it changes or deletes
 }
 
 // abandonedAfter is how long an import without a sign of life is left alone.
@@ -34,15 +34,16 @@ var errUnsettled = errors.New("the import before has not settled")
 // arrive writes what is staged, in parts that nobody sees.
 func (s *staged) arrive(ctx context.Context) (a *arrival, err error) {
 	a = &arrival{}
-	// Deletions count where there is something now, although others may still change that before this lands.
+	// What changes something now counts, although others may still change that before this lands. All rows arrive if one of them does.
 	if err := s.settle(ctx); err != nil {
 		return a, err
 	}
 	one := func(into ...any) func(*sql.Rows) error {
 		return func(rows *sql.Rows) error { return rows.Scan(into...) }
 	}
-	if err := s.each(ctx, one(&a.count), "SELECT count(*) FROM staged s WHERE deleted = 0 OR EXISTS (SELECT 1 FROM "+
-		"overrides o WHERE o.rule = s.rule AND o.stored_key = s.stored_key)"); err != nil {
+	if err := s.each(ctx, one(&a.count), "SELECT count(*) FROM staged s LEFT JOIN overrides o "+
+		"ON o.rule = s.rule AND o.stored_key = s.stored_key WHERE CASE WHEN deleted = 1 THEN o.rule IS NOT NULL "+
+		"ELSE o.rule IS NULL OR "+differing("o", "s")+" END"); err != nil || a.count == 0 {
 		return a, err
 	}
 	now, id := s.store.dialect.NowMicros, int64(0)

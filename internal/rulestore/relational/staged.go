@@ -1,6 +1,7 @@
 package relational
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -88,6 +89,16 @@ const (
 	onOverride      = " ON CONFLICT (rule, stored_key) DO UPDATE SET hint = excluded.hint, tokens = excluded.tokens, " +
 		"burst = excluded.burst, lease_us = excluded.lease_us, expires_us = excluded.expires_us, note = excluded.note"
 )
+
+// differing is whether an override is another one than that of the same key, both by the names of their tables.
+func differing(a, b string) string {
+	columns := strings.Split(overrideColumns, ", ")[2:] // without the key
+	left, right := make([]string, 0, len(columns)), make([]string, 0, len(columns))
+	for _, column := range columns {
+		left, right = append(left, a+"."+column), append(right, b+"."+column)
+	}
+	return "(" + strings.Join(left, ", ") + ") <> (" + strings.Join(right, ", ") + ")"
+}
 
 // spill moves the batch into the temporary table, in a transaction that locks nothing others need.
 func (s *staged) spill(ctx context.Context) error {
@@ -197,7 +208,8 @@ func values(o *rulestore.Override) []any {
 	return []any{o.Rule, o.StoredKey(), o.StoredHint(), o.Limit, o.Burst, o.LeaseTTL.Microseconds(), expires, o.Note}
 }
 
-// apply makes them part of a version, within its transaction. It returns how many rows were written or deleted.
+// apply makes them part of a version, within its transaction. It returns how many rows were written or deleted; those that are as they
+// were are left alone, so that whoever sends the same list again makes no version.
 func (s *staged) apply(ctx context.Context, version uint64) (n int64, differences []rulestore.Difference, err error) {
 	if !s.table {
 		return s.applyFew(ctx, version)
@@ -215,7 +227,8 @@ func (s *staged) apply(ctx context.Context, version uint64) (n int64, difference
 		}
 	}
 	written, err := s.exec(ctx, "INSERT INTO overrides ("+overrideColumns+", version) SELECT "+overrideColumns+
-		", CAST($1 AS BIGINT) FROM "+from+" WHERE deleted = 0"+onOverride+", version = excluded.version", version)
+		", CAST($1 AS BIGINT) FROM "+from+" WHERE deleted = 0"+onOverride+", version = excluded.version WHERE "+
+		differing("overrides", "excluded"), version)
 	return deleted + written, nil, err
 }
 
@@ -232,6 +245,9 @@ func (s *staged) applyFew(ctx context.Context, version uint64) (n int64, differe
 		if len(before) > 0 && !before[0].deleted {
 			if rows = 1; before[0].err == nil { // a bad row is no reason not to replace it
 				d.Before = overrideDocument(&before[0].override)
+			}
+			if !change.Delete && bytes.Equal(d.Before, overrideDocument(&change.Override)) {
+				continue
 			}
 		}
 		if s.store.dialect.Part > 0 { // what has landed is older

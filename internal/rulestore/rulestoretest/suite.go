@@ -40,6 +40,7 @@ func Run(t *testing.T, site func(tb testing.TB) Site) {
 		"overrides are found, listed and expire":              testOverrides,
 		"a secret key is not stored":                          testSecret,
 		"many overrides are imported whole or not at all":     testImport,
+		"overrides that are there already make no version":    testSameOverrides,
 		"a bad override does not stop the rest":               testBadOverride,
 		"two writers lose nothing":                            testTwoWriters,
 		"a writer that waits too long is told so":             testBusy,
