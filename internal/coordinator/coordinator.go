@@ -104,7 +104,14 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
-			if err := c.presence.beat(ctx); err != nil && ctx.Err() == nil {
+			err := c.presence.beat(ctx)
+			if ctx.Err() != nil {
+				continue
+			}
+
+			c.counts.unbeaten.Store(err != nil)
+
+			if err != nil {
 				c.rarely("the store did not take the note of who lives", "error", err)
 			}
 		}

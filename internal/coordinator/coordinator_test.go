@@ -343,8 +343,9 @@ func TestNewNamesWhatIsMissing(t *testing.T) {
 type beats struct {
 	store.Store
 
-	mu   sync.Mutex
-	told [][]uint64
+	mu    sync.Mutex
+	told  [][]uint64
+	fails error
 }
 
 func (b *beats) Beat(_ context.Context, holders []uint64, _ time.Duration) (int64, error) {
@@ -354,7 +355,14 @@ func (b *beats) Beat(_ context.Context, holders []uint64, _ time.Duration) (int6
 	slices.Sort(holders)
 	b.told = append(b.told, holders)
 
-	return int64(len(holders)), nil
+	return int64(len(holders)), b.fails
+}
+
+func (b *beats) fail(with error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	b.fails = with
 }
 
 func (b *beats) log() string {
@@ -395,6 +403,39 @@ func TestWhoAsksLivesForTenSeconds(t *testing.T) {
 
 		if got, want := b.log(), "[[1] [1] [1] [2] [1 2] [1 2] [2] [2] [2]]"; got != want {
 			t.Errorf("beats %s, want %s", got, want)
+		}
+	})
+}
+
+// Also while nobody asks it is known, within a beat, that the store is gone, and that it is back.
+func TestABeatTellsWhetherTheStoreIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &beats{}
+
+		c, err := coordinator.New(coordinator.Config{Store: idStore{b}, Book: coordinator.NewBook(nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+
+		go func() { done <- c.Run(ctx) }()
+
+		for _, fails := range []error{nil, errors.New("gone"), nil} {
+			b.fail(fails)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+
+			if got := c.Stats().Unbeaten; got != (fails != nil) {
+				t.Errorf("a beat that ends with %v: unbeaten %v", fails, got)
+			}
+		}
+
+		cancel()
+
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run ended with %v", err)
 		}
 	})
 }

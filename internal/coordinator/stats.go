@@ -23,6 +23,7 @@ type Stats struct {
 	Watchers    int64  // holders that watch the rules
 	Live        int64  // holders of the fleet that live
 	Version     uint64 // of the rules in force
+	Unbeaten    bool   // the store did not take the last note of who lives, which it gets whether or not anybody asks
 }
 
 // Stats returns the present counts.
@@ -34,7 +35,7 @@ func (c *Coordinator) Stats() Stats {
 		OK: n.code[ledger.KeyOK].Load(), UnknownRule: n.code[ledger.KeyUnknownRule].Load(),
 		Behind: n.code[ledger.KeyBehind].Load(), Unavailable: n.code[ledger.KeyUnavailable].Load(),
 		Invalid: n.code[ledger.KeyInvalid].Load(),
-		Live:    c.presence.live.Load(), Version: c.book.Current().Version,
+		Live:    c.presence.live.Load(), Version: c.book.Current().Version, Unbeaten: n.unbeaten.Load(),
 	}
 }
 
@@ -42,8 +43,9 @@ func (c *Coordinator) Stats() Stats {
 type counts struct {
 	acquires, asks, panics, watchers atomic.Int64
 
-	code   [ledger.KeyInvalid + 1]atomic.Int64
-	logged atomic.Int64 // ns of the last line that mayLog allowed
+	code     [ledger.KeyInvalid + 1]atomic.Int64
+	unbeaten atomic.Bool
+	logged   atomic.Int64 // ns of the last line that mayLog allowed
 }
 
 // codes counts what became of a batch, with one addition for each code.

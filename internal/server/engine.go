@@ -150,10 +150,10 @@ func (e *engine) joinRules(ctx context.Context, config *Config) error {
 // readiness is how to ask whether the engine can decide. Asking is cheap: anyone may, and as often as they like.
 func (e *engine) readiness() *readiness {
 	if e.client == nil {
-		watch := &storeWatch{counts: func() (answered, unanswered int64) {
+		watch := &storeWatch{counts: func() (answered, unanswered int64, unbeaten bool) {
 			stats := e.coordinator.Stats()
 
-			return stats.OK, stats.Unavailable
+			return stats.OK, stats.Unavailable, stats.Unbeaten
 		}}
 
 		return &readiness{store: func() string { return watch.fault(time.Now()) }, feed: e.feedFault}

@@ -70,9 +70,10 @@ func serveHealth(w http.ResponseWriter, _ *http.Request) {
 }
 
 // storeWatch tells from the coordinator's counts whether the store answers: it does not when asks went unanswered and none
-// was answered since. It forgets after a while without asks, so that a store is not held broken for want of traffic.
+// was answered since. It forgets after a while without asks, so that a store is not held broken for want of traffic. Where nobody
+// asks, the note of who lives tells, which the store gets every few seconds.
 type storeWatch struct {
-	counts func() (answered, unanswered int64)
+	counts func() (answered, unanswered int64, unbeaten bool)
 
 	last atomic.Pointer[storeCounts]
 }
@@ -88,11 +89,12 @@ const forgetAfter = 10 * time.Second
 
 // fault is what is wrong at now; "" for nothing.
 func (s *storeWatch) fault(now time.Time) string {
-	next := storeCounts{at: now}
-	next.answered, next.unanswered = s.counts()
+	answered, unanswered, unbeaten := s.counts()
+	next := storeCounts{answered: answered, unanswered: unanswered, at: now}
 
 	if last := s.last.Load(); last != nil {
 		next.broken = last.broken
+		unbeaten = unbeaten && next.answered == last.answered // or else it is a part of the store
 
 		switch {
 		case next.answered > last.answered:
@@ -110,6 +112,10 @@ func (s *storeWatch) fault(now time.Time) string {
 
 	if next.broken {
 		return "the coordinator's last asks were not answered"
+	}
+
+	if unbeaten {
+		return "it did not take the coordinator's last note of who lives"
 	}
 
 	return ""

@@ -8,28 +8,36 @@ import (
 )
 
 func TestStoreIsBrokenFromAnUnansweredAskUntilAnAnsweredOne(t *testing.T) {
-	var answered, unanswered int64
+	var (
+		answered, unanswered int64
+		unbeaten             bool
+	)
 
-	watch := &storeWatch{counts: func() (int64, int64) { return answered, unanswered }}
+	watch := &storeWatch{counts: func() (int64, int64, bool) { return answered, unanswered, unbeaten }}
 	start := time.Unix(0, 0)
 
 	for i, row := range []struct {
 		at                   time.Duration
 		answered, unanswered int64 // more than in the row before
 		broken               bool
+		unbeaten             bool
 	}{
-		{0, 0, 0, false},
-		{1 * time.Second, 10, 0, false},
-		{2 * time.Second, 0, 3, true},
-		{3 * time.Second, 0, 0, true}, // nobody asked: as before
-		{4 * time.Second, 0, 1, true},
-		{5 * time.Second, 1, 0, false},
-		{6 * time.Second, 1, 1, false}, // some are answered: not the whole store
-		{7 * time.Second, 0, 1, true},
-		{17 * time.Second, 0, 0, true},
-		{18 * time.Second, 0, 0, false}, // forgotten, or it could stay broken for want of traffic
+		{0, 0, 0, false, false},
+		{1 * time.Second, 10, 0, false, false},
+		{2 * time.Second, 0, 3, true, false},
+		{3 * time.Second, 0, 0, true, false}, // nobody asked: as before
+		{4 * time.Second, 0, 1, true, false},
+		{5 * time.Second, 1, 0, false, false},
+		{6 * time.Second, 1, 1, false, false}, // some are answered: not the whole store
+		{7 * time.Second, 0, 1, true, false},
+		{17 * time.Second, 0, 0, true, false},
+		{18 * time.Second, 0, 0, false, false}, // forgotten, or it could stay broken for want of traffic
+		{19 * time.Second, 0, 0, true, true},   // nobody asks, and the store is gone all the same
+		{20 * time.Second, 1, 0, false, true},
+		{21 * time.Second, 0, 0, true, true},
+		{22 * time.Second, 0, 0, false, false},
 	} {
-		answered, unanswered = answered+row.answered, unanswered+row.unanswered
+		answered, unanswered, unbeaten = answered+row.answered, unanswered+row.unanswered, row.unbeaten
 
 		if got := watch.fault(start.Add(row.at)) != ""; got != row.broken {
 			t.Errorf("step %d, at %v: broken %v, want %v", i, row.at, got, row.broken)
