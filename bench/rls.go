@@ -36,16 +36,16 @@ func rlsColumns() []rlsColumn {
 	few, many, hot := rlsLoad{16, rlsKeys}, rlsLoad{64, rlsKeys}, rlsLoad{64, 16}
 
 	return []rlsColumn{
-		{few, server, "µs of the server, 16 connections"},
-		{many, server, "µs of the server, 64 connections"},
-		{few, all, "µs of all processes, 16"},
-		{many, all, "µs of all processes, 64"},
-		{few, wall, "µs from answer to answer, 16"},
-		{many, wall, "µs from answer to answer, 64"},
-		{many, store, "µs of Redis, 64"},
-		{hot, server, "µs of the server, 64, for 16 addresses"},
-		{hot, store, "µs of Redis, 64, for 16 addresses"},
-		{hot, wall, "µs from answer to answer, 64, for 16 addresses"},
+		{few, server, "µs, server, 16 connections"},
+		{many, server, "µs, server, 64 connections"},
+		{few, all, "µs, all processes, 16"},
+		{many, all, "µs, all processes, 64"},
+		{few, wall, "µs, answer to answer, 16"},
+		{many, wall, "µs, answer to answer, 64"},
+		{many, store, "µs, Redis, 64"},
+		{hot, server, "µs, server, 64, for 16 addresses"},
+		{hot, store, "µs, Redis, 64, for 16 addresses"},
+		{hot, wall, "µs, answer to answer, 64, for 16 addresses"},
 	}
 }
 

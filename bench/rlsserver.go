@@ -77,7 +77,7 @@ func beEcho(stdin io.Reader, stdout io.Writer, own bool) error {
 	var options []grpc.ServerOption
 	if own { // as in internal/rpc, which says why
 		options = []grpc.ServerOption{
-			grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20), grpc.NumStreamWorkers(8*uint32(runtime.GOMAXPROCS(0))),
+			grpc.InitialWindowSize(1 << 20), grpc.InitialConnWindowSize(4 << 20), grpc.NumStreamWorkers(8 * uint32(runtime.GOMAXPROCS(0))),
 		}
 	}
 
