@@ -52,8 +52,8 @@ func (p *tracePart) home(hash uint64) int {
 }
 
 func (p *tracePart) next(i int) int {
-	if i++; i < len(p.each) {
-		return i
+	if i+1 < len(p.each) {
+		return i + 1
 	}
 
 	return 0

@@ -5,14 +5,10 @@ import (
 	"github.com/leaseway/leaseway/internal/store"
 )
 
-// lentLedger is a ledger that a table in this process has: all that is kept of it are its terms. Whoever
+// A ledger that is lent is in a table of this process: all that is kept of it are its terms, and who has it. Whoever
 // wants it recalls it first, under the lock of its shard; so it is here or there, and never in both places.
 //
 //	at rest, held or missing ── Lend ──► lent ── recall: an op, Return, no room, Close ──► at rest
-type lentLedger struct {
-	by  ledger.Borrower
-	ref uint32 // its terms
-}
 
 var _ store.Lender = (*Store)(nil)
 
@@ -40,7 +36,7 @@ func (s *Store) Return(key store.Key, of ledger.Borrower) {
 
 	s.inShard(now, id, func(sh *shard) {
 		slot, found := sh.table.find(id)
-		if !found || !sh.table.slots[slot].lent() || sh.lent.at(sh.table.slots[slot].index()).by != of {
+		if !found || !sh.table.slots[slot].lent() || *sh.lent.at(sh.table.slots[slot].index()) != of {
 			return
 		}
 
@@ -105,17 +101,17 @@ func (sh *shard) lend(now int64, l lending) (lent ledger.Lent, ok bool) {
 	}
 
 	lent = ledger.Lent{TAT: s.TAT, Terms: s.Terms, Full: s.Idle(now)}
-	out := lentLedger{by: l.to, ref: sh.terms.acquire(s.Terms)}
+	out := lentRecord(l.id, sh.lent.add(l.to), sh.terms.acquire(s.Terms))
 
 	switch r := &sh.table.slots; {
 	case !found:
-		sh.insert(now, lentRecord(l.id, sh.lent.add(out)))
+		sh.insert(now, out)
 	case (*r)[slot].held():
 		sh.held.remove((*r)[slot].index())
-		(*r)[slot] = lentRecord(l.id, sh.lent.add(out))
+		(*r)[slot] = out
 	default:
 		sh.terms.release((*r)[slot].ref())
-		(*r)[slot] = lentRecord(l.id, sh.lent.add(out))
+		(*r)[slot] = out
 	}
 
 	return lent, true
@@ -124,10 +120,10 @@ func (sh *shard) lend(now int64, l lending) (lent ledger.Lent, ok bool) {
 // recall takes back the ledger in slot, which is lent, and puts it to rest.
 func (sh *shard) recall(slot int) {
 	r := &sh.table.slots[slot]
-	l := *sh.lent.at(r.index())
+	by := *sh.lent.at(r.index())
 
 	sh.lent.remove(r.index())
-	*r = restRecord(r.id, l.by.Recall(), l.ref)
+	*r = restRecord(r.id, by.Recall(), r.terms())
 }
 
 // recallAll takes back all that is lent.

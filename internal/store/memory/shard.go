@@ -19,7 +19,7 @@ type shard struct {
 	hand   int // the slot that is swept next
 	terms  *termsTable
 	held   places[*ledger.State]
-	lent   places[lentLedger]
+	lent   places[ledger.Borrower]
 	counts counts
 
 	desk   ledger.State // where a ledger at rest is worked on
