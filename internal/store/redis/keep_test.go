@@ -64,10 +64,7 @@ func TestEveryKeyExpires(t *testing.T) {
 		}
 	}
 
-	results := make([]store.Result, len(ops))
-	s.Apply(t.Context(), ops, results)
-
-	for i, r := range results {
+	for i, r := range applied(s, ops...) {
 		if r.Err != nil {
 			t.Fatalf("%+v: %v", ops[i], r.Err)
 		}
@@ -149,14 +146,13 @@ func TestEveryKeyExpiresWhateverIsAsked(t *testing.T) {
 
 			terms.Version = p.version
 			op := p.op(r, terms)
-			results := make([]store.Result, 1)
-			s.Apply(context.Background(), []store.Op{op}, results)
 
-			if results[0].Err != nil {
-				r.Fatalf("%+v: %v", op, results[0].Err)
+			result := applied(s, op)[0]
+			if result.Err != nil {
+				r.Fatalf("%+v: %v", op, result.Err)
 			}
 
-			p.heard(op, results[0].Answer)
+			p.heard(op, result.Answer)
 		}
 
 		names, err := s.client.Do(context.Background(), s.client.B().Keys().Pattern("*}?*").Build()).AsStrSlice()

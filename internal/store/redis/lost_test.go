@@ -25,14 +25,13 @@ func TestLostWritesAreCounted(t *testing.T) {
 
 		terms := hourly(100)
 		terms.TTL = 60_000_000
-		results := make([]store.Result, 1)
-		s.Apply(t.Context(), []store.Op{{Key: key, Terms: terms, Ask: a}}, results)
 
-		if results[0].Err != nil {
-			t.Fatal(results[0].Err)
+		result := applied(s, store.Op{Key: key, Terms: terms, Ask: a})[0]
+		if result.Err != nil {
+			t.Fatal(result.Err)
 		}
 
-		return results[0].Answer
+		return result.Answer
 	}
 	expect := func(slots, leases, tokens int64) {
 		t.Helper()

@@ -140,14 +140,12 @@ func TestSlotMovesUnderLoad(t *testing.T) {
 func available(t *testing.T, s *Store, key string, terms ledger.Terms) int64 {
 	t.Helper()
 
-	results := make([]store.Result, 1)
-	s.Apply(t.Context(), []store.Op{{Key: store.Key{Rule: "r", Key: key}, Terms: terms, Ask: ledger.Ask{Holder: 9, Seq: 1}}}, results)
-
-	if results[0].Err != nil {
-		t.Fatal(results[0].Err)
+	result := applied(s, store.Op{Key: store.Key{Rule: "r", Key: key}, Terms: terms, Ask: ledger.Ask{Holder: 9, Seq: 1}})[0]
+	if result.Err != nil {
+		t.Fatal(result.Err)
 	}
 
-	level := results[0].Answer.Level
+	level := result.Answer.Level
 
 	return terms.Bucket.Burst - (level.Micros*terms.Bucket.Q+level.Frac+terms.Bucket.P-1)/terms.Bucket.P
 }
@@ -208,12 +206,9 @@ func playOn(r *rapid.T, p *player, s *Store, twins twins) {
 		}
 
 		op := p.op(r, terms)
-		results := make([]store.Result, 1)
-		s.Apply(context.Background(), []store.Op{op}, results)
+		got, want := applied(s, op)[0], twins.apply(p.now, &op)
 
-		want := twins.apply(p.now, &op)
-
-		if got := results[0]; got.Err != nil || got.Answer != want {
+		if got.Err != nil || got.Answer != want {
 			r.Fatalf("op %+v:\n got %+v (%v)\nwant %+v", op, got.Answer, got.Err, want)
 		}
 

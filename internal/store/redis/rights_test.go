@@ -66,7 +66,7 @@ func useAll(t *testing.T, s *Store) {
 
 	for i := range 200 { // enough of them that groups are swept
 		for _, terms := range []ledger.Terms{hourly(2), {Algorithm: rate.SlidingLog, Bucket: hourly(2).Bucket, Length: 1000, Version: 2}} {
-			if _, err := q.take(t.Context(), strconv.Itoa(i), terms); err != nil {
+			if _, err := q.patiently(strconv.Itoa(i), terms); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,7 +8,10 @@ import (
 func (r *rig) beat(ttl time.Duration, holders ...uint64) int64 {
 	r.Helper()
 
-	live, err := r.store.Beat(context.Background(), holders, ttl)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // as in apply
+	defer cancel()
+
+	live, err := r.store.Beat(ctx, holders, ttl)
 	if err != nil {
 		r.Fatalf("Beat: %v", err)
 	}

@@ -131,8 +131,11 @@ func badOp(r *rig) {
 	ops[1].Terms.Bucket = rate.Bucket{}
 	ops[2].Ask.Takes = []int64{1}
 
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // as in apply
+	defer cancel()
+
 	results := make([]store.Result, len(ops))
-	r.store.Apply(context.Background(), ops, results)
+	r.store.Apply(ctx, ops, results)
 
 	if results[1].Err == nil {
 		r.Error("an op with terms that no bucket has got an answer")
