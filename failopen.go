@@ -79,9 +79,9 @@ func (l *Limiter) enter(ctx context.Context, f *table.Fleet, s *scratch, d *Deci
 	return !refused
 }
 
-// glimpsed turns a panic at a glance into an outage of the one rule that was
-// asked, if matching came so far. It is deferred.
-func (l *Limiter) glimpsed(req *Request, g *glance, asked **table.Rule, d *Decision) {
+// glimpsed turns a panic at a glance into an outage of the rules that were
+// asked, tried of the first matches, if matching came so far. It is deferred.
+func (l *Limiter) glimpsed(req *Request, g *glance, tried *int, d *Decision) {
 	p := recover()
 	if p == nil {
 		return
@@ -94,20 +94,23 @@ func (l *Limiter) glimpsed(req *Request, g *glance, asked **table.Rule, d *Decis
 	g.decided = true
 	*d = Decision{Allowed: true, Class: g.class.Lowered(req.LowerTo)}
 
-	if *asked == nil {
-		return
+	var hits []table.Hit
+
+	ready := true
+
+	for i := range *tried {
+		m := &g.matches[i]
+		hit := table.Hit{Rule: g.rules[m.Index]}
+
+		ready = bugs.Guard("making a key", func() {
+			key, status := m.Rule.AppendKey(nil, req)
+			hit.Key, hit.Cost, ready = string(key), m.Rule.CostOf(req), ready && status == rule.KeyReady
+		}) && ready
+
+		hits = append(hits, hit)
 	}
 
-	hit := table.Hit{Rule: *asked}
-	ready := false
-
-	bugs.Guard("making a key", func() {
-		def := g.matches[0].Rule
-		key, status := def.AppendKey(nil, req)
-		hit.Key, hit.Cost, ready = string(key), def.CostOf(req), status == rule.KeyReady
-	})
-
-	l.withoutStore(d, []table.Hit{hit}, !ready)
+	l.withoutStore(d, hits, !ready)
 }
 
 // recovered turns a panic in decide into an outage of the rules that matched. It is deferred.

@@ -17,11 +17,11 @@ type glance struct {
 }
 
 // glance looks at req, and decides it if it is subject to no rule, or to one
-// alone that counts tokens and can say from memory. It reuses buf's memory.
+// alone that counts tokens and can say from memory, or to two of which memory has the whole buckets. It reuses buf's memory.
 func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance) {
-	var asked *table.Rule // which is not in g: what is in there stays on the stack
+	tried := 0 // of the matches, whose rules were asked
 
-	defer l.glimpsed(req, &g, &asked, d)
+	defer l.glimpsed(req, &g, &tried, d)
 
 	l.at(stageSwitch)
 
@@ -55,7 +55,7 @@ func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance)
 		switch r := g.rules[m.Index]; {
 		case m.Rule.Block:
 		case m.Rule.Mode == rule.Enforce && r.Plain():
-			asked = r
+			tried = 1
 
 			l.at(stageQuick)
 
@@ -65,11 +65,94 @@ func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance)
 
 			g.decided = l.quickShadow(r, m.Rule, req, d)
 		}
+	case 2:
+		if g.enforced(0) && g.enforced(1) {
+			tried = 2
+
+			l.at(stageQuick)
+
+			g.decided = d.quickBoth(&g, req)
+		}
 	}
 
 	d.Class = g.class.Lowered(req.LowerTo)
 
 	return g
+}
+
+// enforced reports whether a match is of a rule that is enforced for every key, and counts tokens.
+func (g *glance) enforced(i int) bool {
+	m := &g.matches[i]
+
+	return !m.Rule.Block && m.Rule.Mode == rule.Enforce && g.rules[m.Index].Plain()
+}
+
+// quickBoth decides req under both rules that it matched, from memory, if that can be: what one took goes back if the other refuses.
+func (d *Decision) quickBoth(g *glance, req *Request) bool {
+	var outs [2]table.Outcome
+
+	if !g.takeLent(0, req, &outs[0]) {
+		return false
+	}
+
+	d.charges.first = outs[0].Charge // so that it is given back if what follows has a bug
+	decided := g.takeLent(1, req, &outs[1])
+	passed := [2]bool{outs[0].Kind == table.Allowed, decided && outs[1].Kind == table.Allowed}
+	says := 0 // which rule the decision speaks of
+
+	switch {
+	case passed[0] && passed[1]:
+		d.charges.second = outs[1].Charge
+
+		if scarcer(&outs[1], &outs[0]) {
+			says = 1
+		}
+	case !decided:
+		d.charges.first = table.Charge{}
+		g.untake(0, req, &outs[0])
+
+		return false
+	case passed[0]:
+		d.charges.first = table.Charge{}
+		g.untake(0, req, &outs[0])
+
+		says = 1
+	case passed[1]:
+		g.untake(1, req, &outs[1])
+	case table.Longer(&outs[1], &outs[0]):
+		says = 1
+	}
+
+	d.fill(g.rules[g.matches[says].Index].ID(), &outs[says])
+
+	return true
+}
+
+// takeLent decides req under the rule of a match if its bucket is here, whole, and reports whether it did.
+func (g *glance) takeLent(match int, req *Request, out *table.Outcome) bool {
+	var room [64]byte // for most keys
+
+	m := &g.matches[match]
+	key, ready := keyOf(m.Rule, req, room[:0])
+
+	return ready && g.rules[m.Index].TakeLent(key, m.Rule.CostOf(req), out)
+}
+
+// untake undoes takeLent.
+func (g *glance) untake(match int, req *Request, out *table.Outcome) {
+	m := &g.matches[match]
+	g.rules[m.Index].Untake(m.Rule.CostOf(req), out)
+}
+
+// keyOf returns the key that req spends under def, in room if it has to be made and fits. ready is false if there is none.
+func keyOf(def *rule.Rule, req *Request, room []byte) (key string, ready bool) {
+	if key, ready = def.Verbatim(req); ready {
+		return key, true
+	}
+
+	made, status := def.AppendKey(room, req)
+
+	return text(made), status == rule.KeyReady
 }
 
 // quickShadow is quick under a rule that only watches.
@@ -88,20 +171,13 @@ func (l *Limiter) quickShadow(r *table.Rule, def *rule.Rule, req *Request, d *De
 
 // quick decides req under a rule, of which def is in force, from memory, if that can be.
 func (d *Decision) quick(r *table.Rule, def *rule.Rule, req *Request) bool {
-	key, ready := def.Verbatim(req)
-	if !ready {
-		var room [64]byte // for most keys
+	var (
+		room [64]byte // for most keys
+		out  table.Outcome
+	)
 
-		made, status := def.AppendKey(room[:0], req)
-		if status != rule.KeyReady {
-			return false
-		}
-
-		key = text(made)
-	}
-
-	var out table.Outcome
-	if !r.Quick(key, def.CostOf(req), &out) {
+	key, ready := keyOf(def, req, room[:0])
+	if !ready || !r.Quick(key, def.CostOf(req), &out) {
 		return false
 	}
 

@@ -101,17 +101,6 @@ func (h *Hit) reserveLoan() bool {
 	return true
 }
 
-// cancelLoan gives back what reserveLoan took.
-func (h *Hit) cancelLoan() {
-	l := h.Out.Charge.of.loan()
-	if h.Out.Origin == FromLease && l.credit(h.Cost, false) {
-		return
-	}
-
-	l.limits.count(&h.Out, -1)
-	h.Rule.table.Refund(h.Out.Charge)
-}
-
 // commit makes what the hit reserved spent.
 func (h *Hit) commit() {
 	e := h.entry
@@ -144,7 +133,7 @@ func (h *Hit) cancel() {
 	switch held {
 	case holdsNothing:
 	case holdsLoan:
-		h.cancelLoan()
+		h.Rule.Untake(h.Cost, &h.Out)
 	case holdsOpen:
 		h.entry.count(&h.Out, -1)
 	case holdsTake:

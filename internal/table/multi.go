@@ -69,7 +69,7 @@ func (t *Table) TakeAll(ctx context.Context, hits []Hit) int {
 
 			hits[i].cancel()
 
-			if hits[i].Out.Kind != Allowed && (worst < 0 || longer(&hits[i].Out, &hits[worst].Out)) {
+			if hits[i].Out.Kind != Allowed && (worst < 0 || Longer(&hits[i].Out, &hits[worst].Out)) {
 				worst = i
 			}
 		}
@@ -107,8 +107,8 @@ func (t *Table) quitAll(hits []Hit) int {
 	return first
 }
 
-// longer reports whether a refuses for longer than b; for ever is longest.
-func longer(a, b *Outcome) bool {
+// Longer reports whether a refuses for longer than b; for ever is longest.
+func Longer(a, b *Outcome) bool {
 	return b.RetryAfter != 0 && (a.RetryAfter == 0 || a.RetryAfter > b.RetryAfter)
 }
 

@@ -43,6 +43,7 @@ func TestStripesTellNeighboursApart(t *testing.T) {
 
 	outs := make([]struct {
 		Outcome
+
 		_ [stack]byte
 	}, len(s))
 
