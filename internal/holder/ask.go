@@ -44,7 +44,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	l.tick.Store(0) // the next spend opens a tick of its own
 
 	spent := l.Spent()
-	balance := l.want(now, spent, need)
+	balance, long := l.want(now, spent, need)
 	bucket := &l.heard.terms().Bucket
 
 	if b := l.balance.Load(); balance < b && !l.strike(b-balance) {
@@ -58,13 +58,17 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 
 	l.oweLocal(now)
 
+	if l.long {
+		l.shorten(now)
+	}
+
 	spent = max(spent, l.Spent())
 	ask := ledger.Ask{
 		Holder: need.Holder, Seq: need.Seq, Lease: named,
 		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes, Needs: need.Needs,
 		// At least what is held: reservations come and go while this is added up.
 		RaiseTo: max(l.granted-l.struck, spent+balance+l.reserved.Load()),
-		Keep:    l.debt < l.acked,
+		Keep:    l.debt < l.acked, Long: long,
 	}
 
 	switch l.returns = need.Return; {
@@ -170,7 +174,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	}
 
 	l.granted, l.struck = a.Granted, 0
-	l.until, l.over = 0, 0
+	l.until, l.over, l.long = 0, 0, a.TTL > a.Terms.TTL
 
 	if l.id != 0 {
 		l.over = sent.at + a.TTL

@@ -21,6 +21,10 @@ const (
 	largeBurst   = 100  // unless it is at least this large
 	roundTrip    = 4000 // µs that a refill may take
 
+	longLeast    = 8     // predicted requests that make a long lease worth while
+	longRequests = 3_000 // that it is for at most
+	longGrowth   = 8     // times what was asked for since the last ask: no more, since it may lie for long
+
 	slidingLowPart = 8   // of what a lease has of a sliding window, instead of lowPart
 	idlePart       = 1.0 // times what is to be spent: what is above it others may need
 )
@@ -84,8 +88,8 @@ func (d *demand) low() int64 {
 	return max(d.want/lowPart, int64(d.rate*roundTrip))
 }
 
-// want updates the demand and returns the balance to ask for.
-func (l *Lease) want(now, spent int64, need Need) int64 {
+// want updates the demand and returns the balance to ask for, and whether that is to live long.
+func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
 	asked := max(0, spent-l.demand.spent) + l.refused.Swap(0)
 	l.demand.spent = spent
 
@@ -104,18 +108,42 @@ func (l *Lease) want(now, spent int64, need Need) int64 {
 	l.demand.update(now, asked, need.TTL)
 
 	if need.Return {
-		return 0
+		return 0, false
 	}
 
-	holders := max(need.Holders, l.heard.holders)
-	if t := l.heard.terms(); l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
+	t := l.heard.terms()
+	holders := max(1, need.Holders, l.heard.holders)
+	long := l.lasting(now, asked, holders)
+
+	if l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
 		want := l.demand.want
 		if t.Algorithm.Windowed() && now < l.heard.end {
 			want = min(want, l.demand.rest(l.heard.end-now)) // what is not spent in its window is lost
 		}
 
-		return needs + want
+		return needs + max(want, long), long >= want && long > 0
 	}
 
-	return needs
+	return needs + long, long > 0
+}
+
+// lasting returns the balance that the key will use while a long lease lives, if it
+// is worth one, and is a small part of a bucket that has plenty: with that many live
+// holders, since the key may be asked for by each.
+func (l *Lease) lasting(now, asked, holders int64) int64 {
+	t := l.heard.terms()
+	size := t.LongSize(holders)
+
+	if size < longLeast*l.demand.cost || !t.Plenty(l.avail(now)) {
+		return 0
+	}
+
+	lives := float64(t.Long()) - (1-refreshPart)*float64(t.TTL)
+	want := min(int64(l.demand.rate*lives), max(longGrowth*asked, l.balance.Load()), longRequests*l.demand.cost, size)
+
+	if want < longLeast*l.demand.cost {
+		return 0
+	}
+
+	return want
 }

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
@@ -12,7 +13,7 @@ func (l *Lease) Clone() *Lease {
 	c := &Lease{Rest: &Rest{
 		id: l.id, until: l.until, granted: l.granted, struck: l.struck, told: l.told, next: l.next, mark: l.mark, heard: l.heard,
 		over: l.over, sent: l.sent, demand: l.demand, debt: l.debt, acked: l.acked, past: l.past, ended: l.ended, credit: l.credit,
-		returns: l.returns,
+		returns: l.returns, long: l.long,
 	}}
 	c.quick.first, c.quick.others, c.quick.left, c.quick.over = l.quick.first, l.quick.others, l.quick.left, l.quick.over
 	c.quick.until.Store(l.quick.until.Load())
@@ -29,6 +30,14 @@ func (l *Lease) Clone() *Lease {
 // Pin makes the demand that of a busy key that wants n tokens. Where a burst
 // is too small to be leased by demand, nothing but an ask ahead depends on it.
 func (l *Lease) Pin(n int64) { l.demand = demand{cost: 1, want: n} }
+
+// AskLong is Ask for a lease that is to live long, whatever the demand says.
+func (l *Lease) AskLong(now int64, ticks Ticks, need Need) ledger.Ask {
+	ask := l.Ask(now, ticks, need)
+	ask.Long = true
+
+	return ask
+}
 
 // Waits returns the ask whose answer is awaited, 0 for none, and whether it is about the next window.
 func (l *Lease) Waits() (seq uint64, ahead bool) { return l.sent.seq, l.sent.ahead }
@@ -56,7 +65,7 @@ func (l *Lease) Write(w Writer, now int64) {
 
 	w.Name(l.id)
 	w.Num(l.balance.Load(), l.granted, l.struck, l.told, l.debt, l.acked)
-	w.Flag(l.credit, l.Known(), l.tick.Load() == now)
+	w.Flag(l.credit, l.Known(), l.tick.Load() == now, l.long)
 	w.Instant(l.over)
 	w.Instant(l.until)
 	l.mark.write(w, l.Spent())

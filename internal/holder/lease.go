@@ -90,6 +90,7 @@ type Rest struct {
 	ended   *ended // nil: none that the ledger should hear of
 	credit  bool   // an ask that named this lease asked for a refund, and no answer came yet
 	returns bool   // the last ask gave everything back
+	long    bool   // the lease lives longer than its terms say
 }
 
 // New returns a lease that holds nothing.
@@ -217,7 +218,7 @@ func (l *Lease) end() (gone int64) {
 	l.demand.spent -= spent
 	l.refillBelow(0)
 	l.id, l.granted, l.struck, l.told = 0, 0, 0, 0
-	l.until, l.over = 0, 0
+	l.until, l.over, l.long = 0, 0, false
 	l.sent.late = true
 	l.heard.spent = 0
 	l.mark = mark{}

@@ -278,7 +278,12 @@ func (m *model) ask(i int, p *process, local int64) {
 		}
 	}
 
-	ask := p.lease.Ask(local, holder.Exact{}, need)
+	build := p.lease.Ask
+	if m.seq%2 == 0 && !need.Return {
+		build = p.lease.AskLong
+	}
+
+	ask := build(local, holder.Exact{}, need)
 	m.logf("%d asks %+v", p.incarnation, ask)
 	m.asks = append(m.asks, message{to: i, inc: p.incarnation, ask: ask})
 }

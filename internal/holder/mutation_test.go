@@ -24,6 +24,10 @@ type mutation struct {
 // debtTest stands for TestDebtCoversLocalAdmissions, where the model at random has no outage.
 const debtTest = -1
 
+// ordersOnly is of a mutation that the model at random does not come to: a lease must be small beside its burst to live
+// long, and all of a burst is then seldom used up before it ends.
+const ordersOnly = -2
+
 // modelRuns is within how many runs the model at random must come to each mutation. It begins
 // with the one that is known to, and goes on to all others if the model has changed since.
 const modelRuns = 1_000_000
@@ -76,6 +80,8 @@ func mutations() []mutation {
 		{"a lease outlives its window", "fixed window", 3, []edit{{messageGo, "\t\ta.TTL = min(a.TTL, a.Window.Left)\n", ""}}},
 		{"the next window is counted from the ask", "fixed window", 3803, []edit{{aheadGo, "from := now + a.Window.Left", "from := l.sent.at + a.Window.Left"}}},
 		{"a final S is believed again", "sliding window", 240807, []edit{{budgetGo, "s.Old = slices.Delete(s.Old, i, i+1)", "_, _ = i, slices.Clone(s.Old)"}}},
+		{"a long lease is forgotten early", "long leases", 0, []edit{{ledgerGo, "s.Now + ttl + Guard", "s.Now + s.Terms.TTL + Guard"}}},
+		{"a long lease is not shortened", "long leases", ordersOnly, []edit{{"refill.go", "l.over = min(l.over, now+l.heard.terms().TTL)", "_ = now"}}},
 		{"a final S is not believed", "sliding window", 2398, []edit{{budgetGo, "l.Granted-max(l.Spent, ask.EndedSpent)", "l.Granted-l.Spent"}}},
 	}
 }
@@ -132,8 +138,12 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 			}
 
 			model := "TestNothingAboveTheBoundInBulk"
-			if m.from == debtTest {
+
+			switch m.from {
+			case debtTest:
 				model = "TestDebtCoversLocalAdmissions"
+			case ordersOnly:
+				model = "no model"
 			}
 
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", list, "-run",
@@ -142,7 +152,7 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 
 			switch out := string(out); {
-			case err == nil || !strings.Contains(out, "--- FAIL: "+model):
+			case err == nil || !strings.Contains(out, "--- FAIL: "+model) && m.from != ordersOnly:
 				t.Errorf("the model admits it")
 			case !strings.Contains(out, "the twin holds more than"):
 				t.Fatalf("the mutation does not run: %s", out)

@@ -35,6 +35,8 @@ func worlds() []bounds {
 		{name: "refunds in windows", kind: f, holders: 1, burst: 3, length: 3, ttl: 2, events: 9, steps: []int64{1}, needs: two, refunds: true},
 		// What was admitted without a lease is charged, though a lease has drained meanwhile.
 		{name: "slack", kind: b, holders: 1, burst: 2, token: 2, ttl: 4, events: 8, steps: []int64{1, 3}, needs: two, slack: 1},
+		// A lease is small enough to live sixteen times as long.
+		{name: "long leases", kind: b, holders: 2, burst: 64, token: 1, ttl: 1, events: 5, steps: []int64{1, 15}, needs: []int64{1, 2}, long: true},
 	}
 }
 

@@ -1,6 +1,8 @@
 package holder
 
 import (
+	"math"
+
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
 )
@@ -63,6 +65,22 @@ func (l *Lease) Refresh() int64 {
 	}
 
 	return l.until - int64((1-refreshPart)*float64(ttl))
+}
+
+// shorten has a lease that lives long live no longer than others, until an answer
+// says that it does: it may be the last one that is heard, and the ledger may
+// have said that it does not.
+func (l *Lease) shorten(now int64) {
+	l.over = min(l.over, now+l.heard.terms().TTL)
+	l.until, l.long = l.over, false
+}
+
+// Hasten has a lease that lives long renewed with the next request: its terms
+// have changed. Others are renewed soon anyway. Under the lock.
+func (l *Lease) Hasten() {
+	if l.long {
+		l.refillBelow(math.MaxInt32)
+	}
 }
 
 // Suffices reports whether at now the lease will do for a while, so that there is

@@ -27,6 +27,7 @@ type bounds struct {
 	steps   []int64
 	needs   []int64
 	refunds bool
+	long    bool  // asks to have two tokens are for long leases, others are not
 	slack   int64 // tokens that a holder may borrow before it has heard of the key
 }
 
@@ -159,7 +160,12 @@ func (x *explorer) ask(w *world, i int, need holder.Need) {
 	l := w.sides[i].own()
 	l.Lost()
 
-	ask := l.Ask(w.now, holder.Exact{}, x.need(w, i, need))
+	build := l.Ask
+	if x.long && slices.Contains(need.Needs, 2) {
+		build = l.AskLong
+	}
+
+	ask := build(w.now, holder.Exact{}, x.need(w, i, need))
 	l.Pin(x.burst)
 	x.send(w, i, ask)
 }

@@ -119,10 +119,15 @@ func (s *State) Apply(now int64, terms Terms, ask Ask) Answer {
 	s.giveBack(l, ask)
 	taken, refused := s.grant(l, ask)
 	l.Taken = taken
-	l.Exp = s.Now + s.Terms.TTL + Guard
+	ttl := s.lives(l, &ask)
+	l.Exp = s.Now + ttl + Guard
 
 	a := Answer{Stale: stale, Seq: ask.Seq, Short: refused > 0 || l.Granted < ask.RaiseTo}
 	a = s.answer(i, taken, a)
+
+	if ttl > s.Terms.TTL {
+		a.TTL = ttl
+	}
 
 	if refused > 0 && !s.Terms.bucket() {
 		a.Window.Refused, a.Window.Wait = refused, s.Wait(refused)
@@ -178,11 +183,11 @@ func (s *State) observe(now int64) {
 // forfeit drops the leases whose time is over, oldest first, each as if it were
 // the only one. A whole fleet's can end at once: that must not cost its square.
 func (s *State) forfeit() {
-	if !s.ends() {
+	if !s.over() {
 		return
 	}
 
-	over := func(l Lease) bool { return l.Exp <= s.Now }
+	gone := func(l Lease) bool { return l.Exp <= s.Now }
 
 	var few [8]Lease
 
@@ -191,7 +196,7 @@ func (s *State) forfeit() {
 	for _, l := range s.Leases {
 		out += l.left()
 
-		if over(l) {
+		if gone(l) {
 			ended = append(ended, l)
 		}
 	}
@@ -203,12 +208,12 @@ func (s *State) forfeit() {
 		out -= l.left()
 	}
 
-	s.Leases = slices.DeleteFunc(s.Leases, over)
+	s.Leases = slices.DeleteFunc(s.Leases, gone)
 }
 
-// ends reports whether the time of any lease is over. It, like whatever looks at
+// over reports whether the time of any lease is over. It, like whatever looks at
 // all leases for each ask, copies none: a fleet can have ten thousand.
-func (s *State) ends() bool {
+func (s *State) over() bool {
 	for i := range s.Leases {
 		if s.Leases[i].Exp <= s.Now {
 			return true

@@ -95,6 +95,7 @@ type Ask struct {
 	EndedSpent int64   // its final S: the rest was not spent
 	Ahead      bool    // it is about the next window: RaiseTo tokens of it, and nothing else
 	Keep       bool    // keep the lease's record although nothing is left on it
+	Long       bool    // the lease may live for Terms.Long, if it is small enough
 	Slots      bool    // it is about slots: Spent of them are in flight now, Needs wait for some, RaiseTo are wanted in all
 	Offer      int64   // of an ask about slots: what the holder adds to their number, where the holders make it up
 	Name       uint64  // hash of the holder's configured name, 0 for none; it does not travel

@@ -235,7 +235,7 @@ func inBounds(key *ledger.KeyAnswer, takes int) bool {
 	return terms && a.Lease <= maxNumber && (takes >= ledger.MaxTakes || a.Taken>>takes == 0) &&
 		within(0, maxTokens, a.Granted, a.Spent, a.Others) && within(-maxTokens, maxTokens, a.Debt) &&
 		within(0, maxSpan, a.Level.Micros, a.AskAgain) && within(0, b.Q-1, a.Level.Frac) && within(0, maxHolders, a.Holders) &&
-		within(0, a.Terms.TTL, a.TTL) && within(0, maxSpan, a.Window.Left) && within(-1, maxSpan, a.Window.Wait) &&
+		within(0, a.Terms.Long(), a.TTL) && within(0, maxSpan, a.Window.Left) && within(-1, maxSpan, a.Window.Wait) &&
 		within(0, maxTokens, a.Window.Used, a.Window.Prev, a.Window.Refused)
 }
 

@@ -94,7 +94,9 @@ func appendAsk(b []byte, asked *ledger.KeyAsk) []byte {
 	b = appendInt(b, 15, ask.LagFrac)
 	b = appendBool(b, 16, ask.Slots)
 
-	return appendInt(b, 17, ask.Offer)
+	b = appendInt(b, 17, ask.Offer)
+
+	return appendBool(b, 18, ask.Long)
 }
 
 // readBatch reads an AcquireRequest into a batch, whose memory is used again; its
@@ -265,6 +267,8 @@ func readNumber(ask *ledger.Ask, num int32, v uint64) {
 		ask.Slots = v != 0
 	case 17:
 		ask.Offer = int64(v)
+	case 18:
+		ask.Long = v != 0
 	}
 }
 

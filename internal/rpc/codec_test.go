@@ -60,7 +60,7 @@ func genBatch(t *rapid.T) *ledger.Batch {
 			Holder: batch.Holder, Seq: batch.Seq, Lease: rapid.Uint64().Draw(t, "lease"),
 			Spent: number.Draw(t, "spent"), Lag: number.Draw(t, "lag"), Debt: number.Draw(t, "debt"),
 			DebtAcked: number.Draw(t, "acked"), RaiseTo: number.Draw(t, "raiseTo"), Keep: rapid.Bool().Draw(t, "keep"),
-			Slots: rapid.Bool().Draw(t, "slots"), Offer: number.Draw(t, "offer"),
+			Slots: rapid.Bool().Draw(t, "slots"), Offer: number.Draw(t, "offer"), Long: rapid.Bool().Draw(t, "long"),
 			Ended: rapid.Uint64().Draw(t, "ended"), EndedSpent: number.Draw(t, "endedSpent"),
 			Ahead: rapid.Bool().Draw(t, "ahead"), LagFrac: number.Draw(t, "lagFrac"),
 		}

@@ -89,7 +89,7 @@ func filled[M proto.Message](msg M) M {
 // What is read of any bytes is what the generated code reads of them, and what that refuses is refused.
 func FuzzBatch(f *testing.F) {
 	for _, req := range []*leasewayv1.AcquireRequest{
-		{Holder: 1, Seq: 2, Name: "n", Asks: []*leasewayv1.KeyAsk{{Rule: "r", Key: []byte("k"), Takes: []int64{1, 300}, LagUs: -5, Offer: 7}}},
+		{Holder: 1, Seq: 2, Name: "n", Asks: []*leasewayv1.KeyAsk{{Rule: "r", Key: []byte("k"), Takes: []int64{1, 300}, LagUs: -5, Offer: 7, Long: true}}},
 		{Holder: 1, Seq: 2, Tallies: []*leasewayv1.Tally{{Rule: "r", Version: 9, Allowed: 5, Refused: 300}, {}}},
 		{Holder: 1, Seq: 2, Asks: []*leasewayv1.KeyAsk{{Rule: strings.Repeat("r", 200)}, {Rule: "r"}, {Rule: "r"}}},
 	} {

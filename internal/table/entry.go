@@ -132,6 +132,7 @@ func (e *Entry) refresh() {
 	e.limits.Store(e.rule.limitsOf(e.key()))
 
 	if old != nil {
+		e.Hasten()
 		e.Forgive() // a slow limit that was raised would be denied for hours
 	}
 }

@@ -376,7 +376,10 @@ type KeyAsk struct {
 	Slots bool `protobuf:"varint,16,opt,name=slots,proto3" json:"slots,omitempty"`
 	// Of an ask about slots: what the holder adds to their number, where that is
 	// made up by the holders; at most 10^9.
-	Offer         int64 `protobuf:"varint,17,opt,name=offer,proto3" json:"offer,omitempty"`
+	Offer int64 `protobuf:"varint,17,opt,name=offer,proto3" json:"offer,omitempty"`
+	// The lease may live for up to sixteen times its rule's time to live, though no
+	// longer than 8 s, while it is a small part of a bucket that is half full or more.
+	Long          bool `protobuf:"varint,18,opt,name=long,proto3" json:"long,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -528,6 +531,13 @@ func (x *KeyAsk) GetOffer() int64 {
 		return x.Offer
 	}
 	return 0
+}
+
+func (x *KeyAsk) GetLong() bool {
+	if x != nil {
+		return x.Long
+	}
+	return false
 }
 
 // AcquireResponse carries the answer to a batch.
@@ -1302,7 +1312,7 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x18\n" +
 	"\aallowed\x18\x03 \x01(\x03R\aallowed\x12\x18\n" +
-	"\arefused\x18\x04 \x01(\x03R\arefused\"\x93\x03\n" +
+	"\arefused\x18\x04 \x01(\x03R\arefused\"\xa7\x03\n" +
 	"\x06KeyAsk\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12\x14\n" +
@@ -1323,7 +1333,8 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x05ahead\x18\x0e \x01(\bR\x05ahead\x12\x19\n" +
 	"\blag_frac\x18\x0f \x01(\x03R\alagFrac\x12\x14\n" +
 	"\x05slots\x18\x10 \x01(\bR\x05slots\x12\x14\n" +
-	"\x05offer\x18\x11 \x01(\x03R\x05offer\"D\n" +
+	"\x05offer\x18\x11 \x01(\x03R\x05offer\x12\x12\n" +
+	"\x04long\x18\x12 \x01(\bR\x04long\"D\n" +
 	"\x0fAcquireResponse\x121\n" +
 	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"S\n" +
 	"\bEnvelope\x12\x12\n" +

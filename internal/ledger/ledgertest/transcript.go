@@ -169,6 +169,7 @@ func (tr *transcript) ask(args []string) ([]string, error) {
 		"needs":  numbers(&a.Needs),
 		"raise":  number(&a.RaiseTo),
 		"keep":   func(string) error { a.Keep = true; return nil },
+		"long":   func(string) error { a.Long = true; return nil },
 	})
 	if err != nil {
 		return nil, err
@@ -220,6 +221,10 @@ func (tr *transcript) describe(a ledger.Answer, ask ledger.Ask) string {
 		}
 
 		parts = append(parts, fmt.Sprintf("take of %d %s", cost, verdict))
+	}
+
+	if a.TTL > a.Terms.TTL {
+		parts = append(parts, "to live "+duration(a.TTL))
 	}
 
 	if a.Short {

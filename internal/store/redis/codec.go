@@ -20,6 +20,7 @@ const (
 	askAhead = 1
 	askKeep  = 2
 	askSlots = 4
+	askLong  = 8
 
 	answerSuperseded = 1
 	answerStale      = 2
@@ -149,6 +150,10 @@ func appendAsk(b []byte, a *ledger.Ask) []byte {
 
 	if a.Slots {
 		flags |= askSlots
+	}
+
+	if a.Long {
+		flags |= askLong
 	}
 
 	b = append(b, flags)

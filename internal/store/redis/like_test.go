@@ -24,7 +24,7 @@ type player struct {
 	seqs    map[uint64]uint64
 	known   map[store.Key]map[uint64]ledger.Answer
 	ended   map[store.Key]map[uint64]uint64
-	present bool // nothing is asked of the next window
+	present bool // nothing is asked of the next window, and nothing for long
 }
 
 func newPlayer(run uint64) *player {
@@ -108,6 +108,7 @@ func (p *player) op(t *rapid.T, terms ledger.Terms) store.Op {
 		Takes:     rapid.SliceOfN(cost, 0, rapid.SampledFrom([]int{3, 3, 3, ledger.MaxTakes}).Draw(t, "most takes")).Draw(t, "takes"),
 		Needs:     rapid.SliceOfN(cost, 0, 2).Draw(t, "needs"),
 		Keep:      rapid.Bool().Draw(t, "keep"),
+		Long:      rapid.Bool().Draw(t, "long") && !p.present,
 		Ahead:     rapid.IntRange(0, 7).Draw(t, "ahead") == 0,
 		Slots:     (terms.Algorithm == rate.Concurrency) != (rapid.IntRange(0, 9).Draw(t, "other") == 0),
 		Offer:     rapid.SampledFrom([]int64{0, 5, 1_000_003}).Draw(t, "offer"),

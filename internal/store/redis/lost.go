@@ -48,5 +48,5 @@ func forgotten(op *store.Op, a *ledger.Answer) bool {
 
 	age := int64(opened>>seqBits) - int64(known>>seqBits)
 
-	return age >= 0 && age < op.Terms.TTL
+	return age >= 0 && age < op.Terms.Long()
 }

@@ -163,6 +163,15 @@ local function grant(s, l, ask)
   return refused
 end
 
+-- lives returns for how long lease l lives, which was just granted what ask is given of it.
+local function lives(s, l, ask)
+  local t = s.terms
+  if not ask.long or t.algorithm ~= TokenBucket then return t.ttl end
+  local size = floor(t.burst / (32 * #s.leases))
+  if size == 0 or left(l) > size or avail(s) < floor(t.burst / 2) then return t.ttl end
+  return max(t.ttl, min(16 * t.ttl, 8000000))
+end
+
 -- windowNow returns how far a window or log is used.
 local function windowNow(s)
   if s.terms.algorithm == SlidingLog then
@@ -293,9 +302,11 @@ local function apply(s, now, terms, ask)
   settle(s, l, ask)
   giveBack(s, l, ask)
   local refused = grant(s, l, ask)
-  l.exp = s.now + s.terms.ttl + Guard
+  local ttl = lives(s, l, ask)
+  l.exp = s.now + ttl + Guard
 
   local a = fillAnswer(s, l, {stale = stale, seq = ask.seq, short = refused > 0 or l.granted < ask.raiseTo})
+  if ttl > s.terms.ttl then a.ttl = ttl end
   if refused > 0 and not bucket(s.terms) then a.window.refused, a.window.wait = refused, wait(s, refused) end
   if left(l) == 0 and l.debt == ask.debt and ask.debtAcked == ask.debt and ask.raiseTo <= l.granted and not ask.keep then
     table.remove(s.leases, i) -- nothing left to remember

@@ -48,7 +48,8 @@ local function unpackAsk(bytes)
     takes, needs, pos = unpack(AskFormat, bytes)
   a.takes, pos = unpackNumbers(takes, bytes, pos)
   a.needs, pos = unpackNumbers(needs, bytes, pos)
-  a.ahead, a.keep, a.slots = flags % 2 == 1, flags % 4 >= 2, flags >= 4
+  a.ahead, a.keep, a.slots = flags % 2 == 1, flags % 4 >= 2, flags % 8 >= 4
+  a.long = flags >= 8
   return a
 end
 
