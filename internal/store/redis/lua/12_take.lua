@@ -15,30 +15,30 @@ local function plain(ask)
   return seq, (unpack('<i8', ask, pos)), debt
 end
 
--- fullAt returns when the bucket is full again, µs and 1/q µs; nil where it takes more to say.
-local function fullAt(at, now)
+-- fullAt returns when the bucket is full again, µs and 1/q µs, and what the group has under the name of the terms;
+-- nil where it takes more to say.
+local function fullAt(at, now, body)
   local t = at.offered
-  local bytes = redis.call('HGET', at.group, at.name)
+  local found = redis.call('HMGET', at.group, at.name, termsField(t.ref))
+  local bytes, kept = found[1], found[2]
   if not bytes then
     if lossOf(at, now) > 0 and not t.whole then return nil end
-    return now, 0
+    return now, 0, kept
   end
-  if whole(bytes) or restRef(bytes) ~= t.ref then return nil end
-  if redis.call('HGET', at.group, termsField(t.ref)) ~= string.sub(t.bytes, 5) then return nil end
-  at.terms = t.bytes
+  if whole(bytes) or restRef(bytes) ~= t.ref or kept ~= body then return nil end
   local written, a, b = restNumbers(bytes)
   if written > now then return nil end
-  if written + a < now then return now, 0 end
-  return written + a, b
+  at.terms = t.bytes
+  if written + a < now then return now, 0, kept end
+  return written + a, b, kept
 end
 
 -- keep writes what is left of the ledger, and reports whether it could. A group that begins, as one of seldom
 -- keys often does, is written at once.
-local function keep(at, t, rest, ms)
+local function keep(at, t, rest, ms, kept, body)
   if not at.terms then
-    local field, body = termsField(t.ref), string.sub(t.bytes, 5)
-    local kept = redis.call('HGET', at.group, field)
     if not kept then
+      local field = termsField(t.ref)
       redis.call('HSET', at.group, field, body, at.name, rest)
       if redis.call('HLEN', at.group) == 2 then
         redis.call('PEXPIRE', at.group, eased(t, ms))
@@ -64,7 +64,8 @@ take = function(at, now, ask)
   if t.algorithm ~= TokenBucket then return nil end
   local seq, cost, debt = plain(ask)
   if not seq or cost < 1 then return nil end
-  local tat, frac = fullAt(at, now)
+  local body = string.sub(t.bytes, 5)
+  local tat, frac, kept = fullAt(at, now, body)
   if not tat then return nil end
   local used = (tat - now) * t.q + frac + cost * t.p
   if used > t.burst * t.p then return nil end
@@ -72,7 +73,7 @@ take = function(at, now, ask)
   frac = used - micros * t.q
   at.now = now
   local ms = max(at.least, ceil((micros + (frac > 0 and 1 or 0)) / 1000))
-  if not keep(at, t, packNumbers(t.ref, now, micros, frac), ms) then return nil end
+  if not keep(at, t, packNumbers(t.ref, now, micros, frac), ms, kept, body) then return nil end
   return pack(AnswerFormat, at.found and SameTerms + DataLost or SameTerms, seq, 0, 1, 0, 0, 0, debt, t.ttl, micros, frac,
     0, 0, 0, 0, 0, 0, 1, 0, 0)
 end
