@@ -151,13 +151,14 @@ func (p *tracePart) look(hash uint64) (t holder.Trace, ok bool) {
 	return p.each[i].Trace, p.each[i].hash != 0
 }
 
-// sweep drops the traces of keys that are idle at now and not denied any more, and returns how many there were.
-func (p *tracePart) sweep(now int64) (fewer int64) {
+// sweep drops the traces of keys that are idle at now and, unless there is no room for others, not denied any more. It returns
+// how many there were.
+func (p *tracePart) sweep(now int64, full bool) (fewer int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
 	for i := 0; i < len(p.each); {
-		if s := &p.each[i]; s.hash != 0 && now > s.At+idleAfter && now >= s.Until() {
+		if s := &p.each[i]; s.hash != 0 && now > s.At+idleAfter && (full || now >= s.Until()) {
 			p.remove(i) // another one may stand there now
 			fewer++
 		} else {
@@ -244,6 +245,8 @@ func (e *Entry) follow(t *holder.Trace) {
 
 	if l := e.limits.Load(); l.version == t.Terms.Version {
 		e.limit(t.Terms)
+	} else {
+		e.Forgive() // what was denied under other limits: see refresh
 	}
 
 	e.stand(t.At)
@@ -309,7 +312,7 @@ func (t *Table) sweep(now int64) {
 
 		for i := range all.parts {
 			if t.clock.virtual || i == t.sweeping {
-				t.forget(all.parts[i].sweep(now))
+				t.forget(all.parts[i].sweep(now, t.keys.Load() >= t.cfg.MaxKeys))
 			}
 		}
 	}

@@ -59,7 +59,7 @@ func TestTracesAreAMap(t *testing.T) {
 					}
 				}
 
-				if got := p.sweep(at); got != fewer {
+				if got := p.sweep(at, false); got != fewer {
 					t.Fatalf("sweep dropped %d, want %d", got, fewer)
 				}
 
