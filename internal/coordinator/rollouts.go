@@ -77,8 +77,8 @@ func (e *edition) reached(id, key string) *ruleTerms {
 	return t
 }
 
-// fit returns the tallies of the present rollouts, with texts that outlive the batch; nil for none. What a holder invents can
-// at most make its own requests look worse or better than they are.
+// fit returns the tallies of the present rollouts, with texts that outlive the batch; nil for none. What a holder invents stays
+// in its own tallies, and within bounds that can be added up; how much it may weigh is for whoever adds them up to say.
 func (e *edition) fit(tallies []ledger.Tally) (fit []ledger.Tally) {
 	for _, n := range tallies {
 		if t := e.rules[n.Rule]; t != nil && t.rule.Withheld != 0 && t.rule.Version == n.Version && tokens(n.Allowed, n.Refused) {

@@ -256,27 +256,6 @@ func (g *gathered) add(other *note, at time.Time) {
 	}
 }
 
-// refused is how many requests were decided of the keys that a rollout of this version of a rule has reached, and how many of
-// them were refused: of holders that count them, and of others what they asked.
-func (g *gathered) refused(id string, version uint64) (requests, refused int64) {
-	sum := func(list []ledger.Tally) {
-		for _, one := range list {
-			if one.Rule == id && one.Version == version {
-				requests += one.Allowed + one.Refused
-				refused += one.Refused
-			}
-		}
-	}
-
-	sum(g.asked)
-
-	for i := range g.instances {
-		sum(g.instances[i].Tallies)
-	}
-
-	return requests, refused
-}
-
 func talliesOf(list []ledger.Tally) []tally {
 	out := make([]tally, len(list))
 	for i, one := range list {

@@ -46,7 +46,7 @@ func most(a, b []ledger.Tally) []ledger.Tally {
 		switch {
 		case i < 0:
 			joined = append(joined, one)
-		case joined[i].Allowed+joined[i].Refused < one.Allowed+one.Refused:
+		case fared{}.plus(joined[i].Allowed, joined[i].Refused).requests < fared{}.plus(one.Allowed, one.Refused).requests:
 			joined[i] = one
 		}
 	}
