@@ -52,7 +52,9 @@ type Limiter struct {
 	scratches sync.Pool // of *scratch
 	shadowed  shadowed
 	closed    atomic.Bool
-	trip      func(stage) // of tests alone, see at
+	ended     chan struct{} // closed when Close is done
+	outcome   error         // of Close; to be read once ended is closed
+	trip      func(stage)   // of tests alone, see at
 }
 
 // embeddedTTL is how long leases live that never leave the process.
@@ -154,6 +156,7 @@ func newLimiter(source Source, inline bool, opts []Option) *Limiter {
 	l := &Limiter{
 		options:   o,
 		release:   o.release,
+		ended:     make(chan struct{}),
 		scratches: sync.Pool{New: newScratch},
 		saved:     saved,
 		table: table.New(source, table.Config{
@@ -241,11 +244,30 @@ func (l *Limiter) Rules() *rule.Set { return l.table.Set() }
 
 // Close gives back what is leased, as far as ctx allows, and stops the
 // Limiter's work. Decisions made after it follow each rule's onUnavailable.
+// Another call waits for the first, as far as its own ctx allows, and returns
+// the same.
 func (l *Limiter) Close(ctx context.Context) error {
-	if l.closed.Swap(true) {
-		return nil
+	if !l.closed.Swap(true) {
+		l.outcome = l.shut(ctx)
+		close(l.ended)
 	}
 
+	select {
+	case <-l.ended:
+		return l.outcome
+	default: // a context that has ended must not hide an outcome that is there
+	}
+
+	select {
+	case <-l.ended:
+		return l.outcome
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// shut is what Close does, once.
+func (l *Limiter) shut(ctx context.Context) error {
 	err := l.table.Close(ctx)
 	l.halt()
 
