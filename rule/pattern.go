@@ -2,6 +2,7 @@ package rule
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -23,6 +24,10 @@ type segment struct {
 func parsePattern(text string) (pattern, error) {
 	p := pattern{text: text}
 	if !strings.HasPrefix(text, "/") {
+		if method, path, both := strings.Cut(text, " "); both && strings.HasPrefix(path, "/") { // as Go's ServeMux has them
+			return p, fmt.Errorf("a method has a place of its own: write {methods: [%.40s], paths: [%.40s]}", method, path)
+		}
+
 		return p, errors.New(`a path starts with "/"`)
 	}
 	if strings.ContainsAny(text, "?#") {
