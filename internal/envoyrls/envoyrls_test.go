@@ -191,6 +191,28 @@ func TestAStatusNamesNoKeyAndMetadataNamesTheShadow(t *testing.T) {
 	}
 }
 
+// A first rule is tried in shadow mode, alone: then the metadata are all that is said beside OK.
+func TestMetadataNamesAShadowThatIsAlone(t *testing.T) {
+	door := newDoor(t, `rules: [{id: dark, scope: {domain: d, entries: [k]}, mode: shadow, limit: 1, window: 1h}]`, ChargeTogether)
+	wire := message(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", "v")}})
+
+	for i, want := range []string{"", "dark"} {
+		response, err := ask(door, wire)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		fields := response.GetDynamicMetadata().GetFields()
+		if got := fields["shadowDenied"].GetStringValue(); got != want || fields["rule"] != nil {
+			t.Errorf("request %d: metadata %v, want shadowDenied %q and no rule", i, fields, want)
+		}
+
+		if response.GetOverallCode() != rlsv3.RateLimitResponse_OK || len(response.GetResponseHeadersToAdd()) > 0 {
+			t.Errorf("request %d: a rule in shadow mode is heard of: %v", i, response)
+		}
+	}
+}
+
 // A fail-closed rule without a coordinator refuses, and says why; one that fails open allows; both within the deadline.
 func TestAStoreThatHangs(t *testing.T) {
 	set, err := rule.Parse("rules", []byte(`rules:

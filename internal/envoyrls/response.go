@@ -54,7 +54,7 @@ func (c *call) write(refused bool) {
 		}
 
 		b = c.appendMetadata(b, shown)
-	} else if c.request.ignoresLimit() {
+	} else if c.request.ignoresLimit() || c.shadowDenied() != "" {
 		b = c.appendMetadata(b, &leaseway.Decision{})
 	}
 
@@ -124,19 +124,25 @@ func (c *call) appendMetadata(b []byte, shown *leaseway.Decision) []byte {
 		b = appendPair(b, "status", "503")
 	}
 
-	for i := range c.decisions {
-		if shadow := c.decisions[i].ShadowDenied; shadow != "" {
-			b = appendPair(b, "shadowDenied", shadow)
-
-			break
-		}
-	}
+	b = appendPair(b, "shadowDenied", c.shadowDenied())
 
 	if c.request.ignoresLimit() {
 		b = appendPair(b, "limit", "ignored")
 	}
 
 	return end(b, at)
+}
+
+// shadowDenied is the first rule in shadow mode that would have refused, or "". Where all rules are in shadow mode no decision is
+// shown, and this is all that there is to say.
+func (c *call) shadowDenied() string {
+	for i := range c.decisions {
+		if shadow := c.decisions[i].ShadowDenied; shadow != "" {
+			return shadow
+		}
+	}
+
+	return ""
 }
 
 // appendPair appends a name of a Struct and its text, unless that is empty.
