@@ -2,6 +2,7 @@ package leasewaygrpc_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,6 +173,20 @@ func TestABlockedCallerIsToldToStay(t *testing.T) {
 
 	if got := trailer.Get("grpc-retry-pushback-ms"); len(got) != 1 || got[0] != "-1" {
 		t.Errorf("the pushback is %v", got)
+	}
+}
+
+// A call that costs more than what is left is told so, not that all is used up.
+func TestACostAboveWhatIsLeft(t *testing.T) {
+	conn := serve(t, leasewaygrpc.New(limiterOf(t, "rules: [{id: r, limit: 3, window: 1h, cost: 2}]")))
+
+	if _, err := call(t, conn, "hello"); err != nil {
+		t.Fatal(err)
+	}
+
+	_, err := call(t, conn, "hello")
+	if want := "the call costs more than what is left, which is 1"; !strings.Contains(status.Convert(err).Message(), want) {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 

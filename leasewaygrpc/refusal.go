@@ -101,6 +101,11 @@ func describe(d *leaseway.Decision) string {
 	case leaseway.ReasonInvalid:
 		return "the call cannot be counted: its cost is not a number of tokens"
 	default:
+		if d.Remaining > 0 { // the call costs more than one
+			return fmt.Sprintf("rule %q allows %d calls every %v, and the call costs more than what is left, which is %d: try again in %v",
+				d.Rule, d.Quota, d.Window, d.Remaining, retryAfter(d))
+		}
+
 		return fmt.Sprintf("rule %q allows %d calls every %v, and they are used up: try again in %v",
 			d.Rule, d.Quota, d.Window, retryAfter(d))
 	}

@@ -230,9 +230,13 @@ func (f *refusal) appendOverLimit(text []byte) []byte {
 		text = strconv.AppendInt(text, d.Limit, 10)
 		text = append(text, " at once"...)
 	}
-	if d.Quota == 1 && d.Limit == 1 {
+	switch {
+	case d.Remaining > 0: // the request costs more than one
+		text = append(text, ". This one costs more than what is left, which is "...)
+		text = append(strconv.AppendInt(text, d.Remaining, 10), ". "...)
+	case d.Quota == 1 && d.Limit == 1:
 		text = append(text, ". It is used up. "...)
-	} else {
+	default:
 		text = append(text, ". They are used up. "...)
 	}
 	if f.retryAfterSec > 0 {

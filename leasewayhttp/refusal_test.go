@@ -45,6 +45,14 @@ func TestRefusals(t *testing.T) {
 				`To stay within the limit spread requests out, or ask for a higher one.`,
 		},
 		{
+			"a cost above what is left", of(leaseway.ReasonOverLimit, func(d *leaseway.Decision) {
+				d.Remaining, d.RetryAfter = 4, 5*time.Second
+			}), 429, "5",
+			"The limit for this caller is used up",
+			`Rule "search" allows 100 requests a minute, and at most 150 at once. This one costs more than what is left, which is 4. ` +
+				`Try again in 5 seconds. To stay within the limit spread requests out, or ask for a higher one.`,
+		},
+		{
 			"a cost above the capacity", of(leaseway.ReasonCostExceedsLimit, func(d *leaseway.Decision) { d.Remaining = 150 }), 429, "",
 			"The request costs more than the limit",
 			`Rule "search" holds at most 150 tokens, and this request costs more. ` +
