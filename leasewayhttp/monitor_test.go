@@ -36,7 +36,7 @@ shedders: {worker: {mode: shadow}, fleet: {capacity: 5}}`))
 		{Metrics(limiter), "", http.StatusOK, "\nleaseway_shed_total{shedder=\"worker\",class=\"read\",mode=\"shadow\"} 0\n"},
 		{Shadow(limiter), "", http.StatusOK, `{"shedders":["worker"],"keys":[{"rule":"dark","key":"ann","refused":2}]}`},
 		{Shadow(limiter), "?top=0", http.StatusOK, `{"shedders":["worker"],"keys":[]}`},
-		{Shadow(limiter), "?top=101", http.StatusBadRequest, `top is "101", and is a whole number from 0 to 100`},
+		{Shadow(limiter), "?top=101", http.StatusBadRequest, `top is "101": write a whole number from 0 to 100`},
 	} {
 		w := httptest.NewRecorder()
 		row.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+row.query, http.NoBody))

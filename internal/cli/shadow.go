@@ -53,6 +53,13 @@ func newShadow() *cobra.Command {
 		Example: "  leaseway shadow report --server http://127.0.0.1:8080\n" +
 			"  leaseway shadow report --context prod --top 20",
 		Args: noArguments,
+		PreRunE: func(*cobra.Command, []string) error {
+			if _, err := counts.Top(strconv.FormatUint(uint64(top), 10)); err != nil {
+				return fmt.Errorf("--%w", err)
+			}
+
+			return nil
+		},
 		RunE: r.run(func(ctx context.Context, cmd *cobra.Command, c *client, _ []string) error {
 			found, err := readShadows(ctx, c, top)
 			if err != nil {

@@ -38,7 +38,7 @@ func Top(text string) (int, error) {
 
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > mostTop {
-		return 0, fmt.Errorf("top is %.40q, and is a whole number from 0 to %d", text, mostTop)
+		return 0, fmt.Errorf("top is %.40q: write a whole number from 0 to %d", text, mostTop)
 	}
 
 	return n, nil
