@@ -99,7 +99,11 @@ func (f *fleet) send(u *upstream, r *http.Request) (*http.Response, error) {
 		u.inFlight.Add(-1)
 		// What the client did, or did not do, is not the upstream's failure.
 		if r.Context().Err() == nil && !isOfClient(err) && u.failed(time.Now()) {
-			f.log.Warn("an upstream is out of service: it does not answer", "upstream", u.name, "error", err)
+			args := []any{"upstream", u.name, "error", err}
+			if fix := u.fixOf(err); fix != "" {
+				args = append(args, "fix", fix)
+			}
+			f.log.Warn("an upstream is out of service: it does not answer", args...)
 		}
 		return nil, err
 	}

@@ -3,10 +3,12 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -244,4 +246,51 @@ func TestAnUpstreamOfGRPCThatIsDownIsUnavailable(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || status.Convert(err).Message() != "Bad Gateway" {
 		t.Errorf("got %v", err)
 	}
+}
+
+// Whoever names a server of gRPC by http:// is told which scheme it is.
+func TestAnUpstreamOfGRPCNamedByHTTP(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	server := grpc.NewServer()
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+
+	var log lockedBuffer
+
+	address := listener.Addr().String()
+	f := serve(t, noRules, Config{Upstreams: []string{"http://" + address}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+
+	for range failuresOut {
+		if resp, body := f.get(t, "/"); resp.StatusCode != http.StatusBadGateway {
+			t.Fatalf("got %d %s", resp.StatusCode, body)
+		}
+	}
+
+	if want := "write h2c://" + address + " in --upstream"; !strings.Contains(log.String(), want) {
+		t.Errorf("the log lacks %q: %s", want, log.String())
+	}
+}
+
+// lockedBuffer is a log that is read while it may be written.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	return b.text.String()
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -39,6 +40,9 @@ type upstream struct {
 	until                                           atomic.Int64 // out of service until then, µs of the Unix epoch; 0 for not
 	bad, good                                       int          // probes in a row; of run alone
 }
+
+// settingsFrame is how net/http quotes the first bytes of a server that speaks HTTP/2 alone: the header of a frame of settings.
+const settingsFrame = `malformed HTTP response "\x00\x00`
 
 // forever is an end of being out of service that only a probe brings.
 const forever = 1<<63 - 1
@@ -162,4 +166,12 @@ func (u *upstream) stats() UpstreamStats {
 		URL: u.name, InService: u.inService(time.Now()), InFlight: u.inFlight.Load(), Requests: u.requests.Load(),
 		Failures: u.failures.Load(), Probes: u.probes.Load(), BadProbes: u.badProbes.Load(),
 	}
+}
+
+// fixOf is what to do about an error of a server that works, and is spoken to in the wrong way; "" for any other.
+func (u *upstream) fixOf(err error) string {
+	if !strings.Contains(err.Error(), settingsFrame) {
+		return ""
+	}
+	return "it answers HTTP/2, as servers of gRPC do: write h2c://" + u.host + " in --upstream"
 }
