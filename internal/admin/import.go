@@ -64,7 +64,8 @@ func (d *Door) registerStreams(api huma.API) {
 		need: need{role: Operator},
 		doc: "One a line, in NDJSON, or in CSV with the names of the columns in the first line: rule, key (or keyHex, keySha256), " +
 			"secret, hint, limit, burst, leaseTtl, expires, note, delete. All of them take effect in one version, or none does: the " +
-			"first bad line is the answer. At most 10,000,000 lines of 64 KiB; the last one of a key wins.",
+			"first bad line is the answer. At most 10,000,000 lines of 64 KiB; the last one of a key wins. An empty text is refused; " +
+			"CSV with nothing but the names of the columns changes nothing.",
 		text: true, takes: []string{typeJSONLines, typeCSV},
 	}, func(ctx context.Context, in *importInput) (*huma.StreamResponse, error) {
 		return d.importOverrides(ctx, api, in)

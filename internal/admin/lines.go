@@ -76,10 +76,16 @@ func unread(err error, number int) error {
 	return badLine(number+1, bodyPlace, "the text ends too early: "+err.Error(), "send it again")
 }
 
-// jsonLines reads NDJSON.
+// nothingSent refuses a text without a line: a file that came to nothing must not look like an import that was made.
+func nothingSent(kind string) *Problem {
+	return badLine(1, bodyPlace, "has no overrides", "send "+kind+", and look whether what wrote it failed")
+}
+
+// jsonLines reads NDJSON. A text without any is refused.
 type jsonLines struct {
 	scanner *bufio.Scanner
 	line    int
+	any     bool
 }
 
 func newJSONLines(r io.Reader) *jsonLines {
@@ -98,7 +104,7 @@ func (l *jsonLines) next(line *overrideLine) (int, error) {
 			continue
 		}
 
-		*line = overrideLine{}
+		*line, l.any = overrideLine{}, true
 
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
@@ -116,6 +122,10 @@ func (l *jsonLines) next(line *overrideLine) (int, error) {
 
 	if err := l.scanner.Err(); err != nil {
 		return l.line, unread(err, l.line)
+	}
+
+	if !l.any {
+		return l.line, nothingSent("one in JSON a line")
 	}
 
 	return l.line, io.EOF
@@ -136,7 +146,8 @@ func badJSON(number int, err error) error {
 	return badLine(number, location, message, `write a JSON object such as {"rule":"r","key":"acme","limit":500}`)
 }
 
-// csvLines reads CSV whose first line has the names of the columns, in any order.
+// csvLines reads CSV whose first line has the names of the columns, in any order. That line alone is an export of no overrides; a
+// text without it is refused.
 type csvLines struct {
 	reader  *csv.Reader
 	from    *bounded
@@ -194,7 +205,7 @@ func (l *csvLines) next(line *overrideLine) (int, error) {
 func (l *csvLines) header() error {
 	record, err := l.reader.Read()
 	if errors.Is(err, io.EOF) {
-		return io.EOF
+		return nothingSent("the names of the columns, and one a line")
 	}
 
 	if errors.Is(err, bufio.ErrTooLong) {

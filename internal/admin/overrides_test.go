@@ -235,6 +235,10 @@ func TestAnImportIsWholeOrNothing(t *testing.T) {
 		{typeJSONLines, `{"rule":"user","key":"x","limit":5.5}`, `"line":1`, "body.limit"},
 		{typeJSONLines, `["user","x",5]`, `"line":1`, "is array, which does not belong here"},
 		{typeJSONLines, lines(1) + "\uFEFF" + lines(1), `"line":2`, ""},
+		{typeJSONLines, "", "", "body: has no overrides"},
+		{typeJSONLines, "\uFEFF\n \r\n", "", "body: has no overrides"},
+		{typeCSV, "", "", "body: has no overrides"},
+		{typeCSV, "\n\n", "", "body: has no overrides"},
 	} {
 		for _, dry := range []string{"", "?dryRun=true"} {
 			r.send(http.MethodPost, "/admin/overrides/import"+dry, row.body, "Content-Type", row.kind).
@@ -253,6 +257,9 @@ func TestAnImportIsWholeOrNothing(t *testing.T) {
 	} {
 		r.send(http.MethodPost, "/admin/overrides/import?dryRun=true", "\uFEFF"+body, "Content-Type", kind).want(http.StatusOK, `"count":2`)
 	}
+
+	// That there are none is said by the names of the columns alone, as an export of none has them.
+	r.send(http.MethodPost, "/admin/overrides/import", "rule,key,limit\n", "Content-Type", typeCSV).want(http.StatusOK, `"version":0`)
 
 	// Lines that name no rule are of the one that the call names; lines can delete.
 	r.send(http.MethodPost, "/admin/overrides/import?rule=user", "key,limit,delete\na,5,\nb,6,\n", "Content-Type", typeCSV).want(http.StatusOK, `"count":2`)
@@ -469,8 +476,11 @@ func TestAnExportAsCSVKeepsLineEndsOfKeys(t *testing.T) {
 	r.send(http.MethodPut, "/admin/rules/r/overrides", `{"key": "a\r\nb", "limit": 5}`).want(http.StatusOK)
 
 	text := r.send(http.MethodGet, "/admin/overrides/export?format=csv", "").want(http.StatusOK).body
+	r.send(http.MethodPost, "/admin/overrides/import", text, "Content-Type", typeCSV).want(http.StatusOK, `"version":0`) // as they were
+
+	text = strings.ReplaceAll(text, ",5,", ",6,")
 	r.send(http.MethodPost, "/admin/overrides/import", text, "Content-Type", typeCSV).want(http.StatusOK, `"count":1`)
-	r.send(http.MethodGet, "/admin/rules/r/overrides", "").want(http.StatusOK, `"key":"a\r\nb"`).lacks(`"key":"a\nb"`)
+	r.send(http.MethodGet, "/admin/rules/r/overrides", "").want(http.StatusOK, `"limit":6`, `"key":"a\r\nb"`).lacks(`"key":"a\nb"`)
 }
 
 // The record of an import names the rule that its caller named, who may not name another's.

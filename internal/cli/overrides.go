@@ -294,6 +294,10 @@ func followImport(ctx context.Context, c *client, call apiCall, progress io.Writ
 		case p.Problem != nil:
 			return nil, &refused{server: c.entry.Server, problem: *p.Problem}
 		case p.Done != nil:
+			if p.Read == 0 {
+				fmt.Fprintln(progress, "there are no overrides, only the names of the columns")
+			}
+
 			return p.Done, nil
 		case p.Read%tellEvery == 0:
 			fmt.Fprintf(progress, "%d read\n", p.Read)
