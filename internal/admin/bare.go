@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,7 +127,7 @@ func (d *Door) without(ctx context.Context) ([]string, error) {
 
 	for _, one := range roster.Instances {
 		if one.Bare {
-			names = append(names, one.Name)
+			names = append(names, cmp.Or(one.Name, "a holder without a name, "+strconv.FormatUint(one.Incarnation, 16)))
 		}
 	}
 

@@ -136,7 +136,7 @@ func (d *Door) listRules(ctx context.Context, in *listInput) (*listOutput, error
 		switch {
 		case r.ID <= in.After:
 		case len(out.Body.Rules) < in.Limit:
-			view, err := viewOf(state, r)
+			view, err := d.viewOf(state, r)
 			if err != nil {
 				return nil, explain(err, false)
 			}
@@ -167,7 +167,7 @@ func (d *Door) getRule(ctx context.Context, in *RuleInput) (*ruleOutput, error) 
 		return nil, noRule(state, in.RuleID)
 	}
 
-	view, err := viewOf(state, r)
+	view, err := d.viewOf(state, r)
 	if err != nil {
 		return nil, explain(err, false)
 	}
@@ -186,11 +186,11 @@ func noRule(state *rulestore.State, id string) *Problem {
 	return refuse(http.StatusNotFound, "there is no rule %s (leaseway rules list, or GET /admin/rules, shows them)", id)
 }
 
-func viewOf(state *rulestore.State, r *rule.Rule) (RuleView, error) {
+func (d *Door) viewOf(state *rulestore.State, r *rule.Rule) (RuleView, error) {
 	doc, err := documentOf(r)
 	view := RuleView{ID: r.ID, Version: state.Written[r.ID], Rule: Document{doc}, Plan: planOf(state, r.ID)}
 
-	if off := state.Set.Switches.Rules[r.ID]; off.Off {
+	if off := state.Set.Switches.Rules[r.ID]; off.OffAt(d.config.Now()) {
 		view.Switch = off.String()
 	}
 

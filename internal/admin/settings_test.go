@@ -64,6 +64,9 @@ func TestSwitchesAreThrownForATimeAndForAReason(t *testing.T) {
 	r.after(time.Millisecond)
 	r.send(http.MethodPut, "/admin/switches/rule:pair", `{"forSec": 2}`).want(http.StatusOK)
 	r.send(http.MethodGet, "/admin/switches", "").want(http.StatusOK, `{"what":"rule:pair","off":true,"until":"2026-01-01T12:10:03Z"}`)
+	r.send(http.MethodGet, "/admin/rules/pair", "").want(http.StatusOK, `"switch":"off until 2026-01-01T12:10:03Z"`)
+	r.after(3 * time.Second)
+	r.send(http.MethodGet, "/admin/rules/pair", "").lacks(`"switch"`)
 
 	for _, what := range []string{"all", "limiter:rate", "rule:user", "rule:pair"} {
 		r.send(http.MethodDelete, "/admin/switches/"+what, "").want(http.StatusOK)

@@ -194,7 +194,7 @@ func writeRoster(out io.Writer, all roster) error {
 			note = strings.TrimPrefix(note+", shows no token", ", ")
 		}
 
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", one.Name, one.Incarnation, one.Version, one.Seen.Format(time.RFC3339), note)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", cmp.Or(one.Name, "-"), one.Incarnation, one.Version, one.Seen.Format(time.RFC3339), note)
 	}
 
 	if all.More > 0 {

@@ -3,8 +3,10 @@ package server
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -20,8 +22,8 @@ func openSigner(config *Config, log *slog.Logger) (*rpc.Signer, error) {
 	path := cmp.Or(config.SigningKeyFile, filepath.Join(config.stateDir(), signingKey))
 
 	if config.SigningKeyFile == "" {
-		if _, err := rpc.GenerateKeyFile(path); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
+		if err := makeKey(path); err != nil {
+			return nil, fmt.Errorf("%w (name a directory that this user can write to by --data-dir, or a key by --signing-key-file)", err)
 		}
 	}
 
@@ -45,4 +47,17 @@ func openSigner(config *Config, log *slog.Logger) (*rpc.Signer, error) {
 		"path", path, "publicKey", strings.Join(texts, ","))
 
 	return signer, nil
+}
+
+// makeKey writes a key unless there is one. With the counts in Redis nothing may have made the directory yet.
+func makeKey(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+
+	if _, err := rpc.GenerateKeyFile(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+
+	return nil
 }

@@ -22,6 +22,8 @@ func Unfit(kind, value string) string {
 		}
 
 		return "is no whole number that fits: write one such as 1"
+	case "float64":
+		return "is no number: write one such as 12.5"
 	default:
 		return "cannot be used: it is a " + kind
 	}

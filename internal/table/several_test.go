@@ -152,9 +152,17 @@ func TestAfterCloseItIsAnOutage(t *testing.T) {
 }
 
 // mute is a source whose stores answer for no key, though the calls succeed.
-type mute struct{ table.Source }
+type mute struct {
+	table.Source
+
+	asks *int // keys that were asked about; nil to count none
+}
 
 func (m mute) Acquire(ctx context.Context, b *ledger.Batch) (*ledger.Answers, error) {
+	if m.asks != nil {
+		*m.asks += len(b.Asks)
+	}
+
 	answers, err := m.Source.Acquire(ctx, b)
 	for i := range answers.Keys {
 		answers.Keys[i] = ledger.KeyAnswer{Code: ledger.KeyUnavailable}
@@ -167,7 +175,7 @@ func (m mute) Acquire(ctx context.Context, b *ledger.Batch) (*ledger.Answers, er
 func TestAFullTableFailsToOneLocalLimit(t *testing.T) {
 	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 10, window: 1h}]")
 	h := r.holders[0]
-	h.Table = table.New(mute{r.coord}, table.Config{Clock: h.clock, Inline: true, MaxKeys: 1})
+	h.Table = table.New(mute{Source: r.coord}, table.Config{Clock: h.clock, Inline: true, MaxKeys: 1})
 
 	if err := h.SetRules(r.book.Current()); err != nil {
 		t.Fatal(err)
@@ -177,5 +185,30 @@ func TestAFullTableFailsToOneLocalLimit(t *testing.T) {
 
 	if n := r.times(0, "a", "k", 50); n != 8 {
 		t.Errorf("%d admitted, where four fifths of 10 are the holder's share", n)
+	}
+}
+
+// A key whose store does not answer is asked about no more often than it waits, although its lease is due and debt is owed.
+func TestAKeyWithoutItsStoreIsSeldomAskedAbout(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 1, "rules: [{id: a, keyBy: user, limit: 1000, window: 1s}]")
+	h, asks := r.holders[0], 0
+
+	for range 200 {
+		r.take(0, "a", "k", 1)
+		r.wait(2 * ms)
+	}
+
+	h.gate.Source = mute{Source: r.coord, asks: &asks}
+
+	for range 1000 { // the first of them spend what is leased
+		r.take(0, "a", "k", 1)
+		r.wait(2 * ms)
+	}
+
+	// Half of 50 ms at least are between two asks, where every visit of its lease, each 20 ms, would be one.
+	if asks < 10 || asks > 80 {
+		t.Errorf("%d asks in 2 s", asks)
 	}
 }

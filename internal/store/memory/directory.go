@@ -31,12 +31,12 @@ const (
 // openDirectory makes the directory if it is missing and takes it for this process.
 func openDirectory(path string) (*directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("memory store: data directory: %w", err)
+		return nil, fmt.Errorf("memory store: data directory: %w: it must be one that this user can write to", err)
 	}
 
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the operator names the directory
 	if err != nil {
-		return nil, fmt.Errorf("memory store: data directory: %w", err)
+		return nil, fmt.Errorf("memory store: data directory: %w: it must be one that this user can write to", err)
 	}
 
 	if err := lockExclusive(lock); err != nil {

@@ -141,7 +141,8 @@ func (s *Store) shut(ctx context.Context) error {
 	err := s.dir.replace(func(w io.Writer) error { return s.writeSnapshot(ctx, w, now) })
 	if err != nil {
 		// Then at least the time of the loss is known to the end.
-		return fmt.Errorf("memory store: snapshot: %w", errors.Join(err, s.dir.writeMark(now)))
+		return fmt.Errorf("memory store: the counts cannot be kept, and the next start takes every budget for spent: %w",
+			errors.Join(err, s.dir.writeMark(now)))
 	}
 
 	return s.dir.removeMark()
