@@ -97,7 +97,7 @@ func (r *reader) load(src []byte) *yaml.Node {
 
 		return nil
 	case err != nil:
-		r.fail(1, strings.TrimPrefix(err.Error(), "yaml: "))
+		r.notYAML(err)
 
 		return nil
 	}
@@ -105,7 +105,7 @@ func (r *reader) load(src []byte) *yaml.Node {
 	if err := decoder.Decode(&second); err == nil {
 		r.fail(second.Line, "a second document starts here, which envoyproxy/ratelimit does not read; put it into a file of its own")
 	} else if !errors.Is(err, io.EOF) {
-		r.fail(1, strings.TrimPrefix(err.Error(), "yaml: "))
+		r.notYAML(err)
 	}
 
 	return node.Content[0]

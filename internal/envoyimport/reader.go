@@ -122,10 +122,23 @@ func (r *reader) unknown(key *yaml.Node, what string) {
 	r.fail(key.Line, fmt.Sprintf("%s is not a key of %s%s", key.Value, what, hint))
 }
 
+// notYAML says where a document cannot be read, which the reader of YAML has in the words of its error.
+func (r *reader) notYAML(err error) {
+	line, text := 1, strings.TrimPrefix(err.Error(), "yaml: ")
+
+	if at, rest, found := strings.Cut(text, ": "); found {
+		if n, err := strconv.Atoi(strings.TrimPrefix(at, "line ")); err == nil && n > 0 {
+			line, text = n, rest
+		}
+	}
+
+	r.fail(line, text+"; correct the YAML around this line")
+}
+
 // scalar reads a text or a number as it is written.
 func (r *reader) scalar(node *yaml.Node) string {
 	if node.Kind != yaml.ScalarNode {
-		r.fail(node.Line, "a text is expected here")
+		r.fail(node.Line, "a text is expected here; write one value, and no list or map")
 
 		return ""
 	}
