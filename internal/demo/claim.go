@@ -91,16 +91,22 @@ func (c *Claim) missf(format string, args ...any) {
 
 func (p *PhaseResult) claim(text string) Claim { return Claim{Phase: p.Phase, Claim: text, Held: true} }
 
-// claimBound excuses nothing. It says what was decided without the coordinator, which on a machine that is too busy answers
-// too late now and then: such requests are beside the limit.
+// claimBound excuses only what it says: the coordinator answers too late now and then on a machine that is too busy, and what
+// servers admit then by their own shares is beside the limit, as in any outage.
 func (p *PhaseResult) claimBound() Claim {
-	c := p.claim("no caller is ever admitted more than burst + rate × time, over all servers together, in any stretch of time")
+	text := "no caller is ever admitted more than burst + rate × time, over all servers together, in any stretch of time"
+	if p.Local > 0 {
+		text += fmt.Sprintf(", but for %s that servers admitted by their own shares, since the coordinator did not answer in time",
+			requests(p.Local))
+	}
+
+	c := p.claim(text)
 
 	worst := &Line{Burst: 1}
 
 	for i := range p.lines {
 		l := &p.lines[i]
-		if l.Fullest > l.Burst {
+		if l.Fullest > l.Burst+p.Local {
 			c.missf("%s: %d tokens beyond its rate, and its burst is %d", l.Caller, l.Fullest, l.Burst)
 		}
 
@@ -110,11 +116,17 @@ func (p *PhaseResult) claimBound() Claim {
 	}
 
 	c.Found = fmt.Sprintf("the fullest was %s with %d of %d", worst.Caller, worst.Fullest, worst.Burst)
-	if p.Local > 0 {
-		c.Found += fmt.Sprintf("; %d requests were admitted by one server's share, since the coordinator did not answer in time", p.Local)
-	}
 
 	return c
+}
+
+// requests says how many.
+func requests(n int64) string {
+	if n == 1 {
+		return "1 request"
+	}
+
+	return fmt.Sprintf("%d requests", n)
 }
 
 func (p *PhaseResult) claimIdeal() Claim {

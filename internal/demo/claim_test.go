@@ -89,6 +89,14 @@ func TestClaims(t *testing.T) {
 		"all as promised": {func(*stage) {}, nil},
 		"above the limit in the calm": {func(s *stage) { s.admit(5*second, 20) },
 			[]string{"before: no caller is ever admitted more"}},
+		"above the limit by what shares admitted": {func(s *stage) {
+			s.admit(5*second, 20)
+			s.polls[Before][1].stats[0].Local = 20
+		}, nil},
+		"above the limit by more than shares admitted": {func(s *stage) {
+			s.admit(5*second, 20)
+			s.polls[Before][1].stats[0].Local = 18
+		}, []string{"before: no caller is ever admitted more"}},
 		"above the limit after the outage": {func(s *stage) { s.admit(20*second, 51) },
 			[]string{"after: no caller is ever admitted more"}},
 		"a server error in the calm": {func(s *stage) { s.sender.events[7].status = 503 },

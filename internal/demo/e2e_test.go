@@ -88,8 +88,7 @@ func temporary(t *testing.T, cmd *exec.Cmd) {
 }
 
 // run runs the demo for its JSON document, and holds it to its claims. On a machine that was too busy for the traffic, by
-// the demo's own word, how little was admitted says nothing; and what was too much must be what servers admitted by
-// themselves, since the coordinator was late.
+// the demo's own word, how little was admitted says nothing.
 func run(t *testing.T, args ...string) demo.Result {
 	t.Helper()
 
@@ -114,8 +113,7 @@ func run(t *testing.T, args ...string) demo.Result {
 	for _, c := range r.Claims {
 		switch {
 		case c.Held:
-		case len(r.Warnings) > 0 && strings.Contains(c.Claim, "at least 98 %"),
-			len(r.Warnings) > 0 && strings.Contains(c.Claim, "no caller is ever admitted more") && beside(&r, c.Phase):
+		case len(r.Warnings) > 0 && strings.Contains(c.Claim, "at least 98 %"):
 			t.Logf("%s: missed on a machine that was too busy: %s: %s: %s", c.Phase, c.Claim, c.Found, c.Missed)
 		default:
 			t.Errorf("%s: missed: %s: %s: %s", c.Phase, c.Claim, c.Found, c.Missed)
@@ -127,26 +125,6 @@ func run(t *testing.T, args ...string) demo.Result {
 	}
 
 	return r
-}
-
-// beside reports whether in a phase servers admitted requests by themselves, and nobody more than those beside the limit.
-func beside(r *demo.Result, phase demo.Phase) bool {
-	for i := range r.Phases {
-		p := &r.Phases[i]
-		if p.Phase != phase {
-			continue
-		}
-
-		for j := range p.Callers {
-			if l := &p.Callers[j]; l.Fullest > l.Burst+p.Local {
-				return false
-			}
-		}
-
-		return p.Local > 0
-	}
-
-	return false
 }
 
 func TestDemo(t *testing.T) {
