@@ -194,6 +194,14 @@ func (l *Limiter) halt() {
 
 // watch follows the source's rules until ctx ends; ready is closed with the first.
 func (l *Limiter) watch(ctx context.Context, source Source, ready chan struct{}) {
+	if told, ok := source.(table.Teller); ok {
+		l.work.Go(func() {
+			l.table.Mishaps().Keep(ctx, "hearing of overrides", func(ctx context.Context) {
+				_ = told.WatchOverrides(ctx, l.table.Overridden) // it ends with ctx
+			})
+		})
+	}
+
 	first := sync.OnceFunc(func() { close(ready) })
 	pause := watchAgain
 

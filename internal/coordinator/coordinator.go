@@ -192,6 +192,18 @@ func (c *Coordinator) Watch(ctx context.Context, known uint64, apply func(*rule.
 	return c.book.Watch(ctx, known, apply)
 }
 
+// WatchOverrides calls changed when overrides from outside the document have changed, as Overrides.WatchOverrides
+// does, until ctx ends; then it returns ctx's error.
+func (c *Coordinator) WatchOverrides(ctx context.Context, changed func(rules []string)) error {
+	if c.outside == nil {
+		<-ctx.Done()
+
+		return ctx.Err()
+	}
+
+	return c.outside.WatchOverrides(ctx, changed)
+}
+
 // apply sends to the store what it should decide, and fills in the answers.
 func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger.Batch, answers []ledger.KeyAnswer) {
 	work, _ := c.work.Get().(*work)
@@ -229,6 +241,7 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 		ask := asked.Ask
 		ask.Holder, ask.Seq, ask.Name = batch.Holder, batch.Seq, name
 		ask.Lag = max(-maxLag, min(ask.Lag, maxLag))
+		ask.Long = ask.Long && !found.ends(c.clock, terms.Long())
 
 		ops = append(ops, store.Op{Key: store.Key{Rule: asked.Rule, Key: asked.Key}, Terms: terms, Ask: ask})
 		index = append(index, i)

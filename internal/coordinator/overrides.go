@@ -68,6 +68,7 @@ type Overrides struct {
 	head    atomic.Uint64 // the version that last changed any
 	rules   *xsync.Map[string, *overridden]
 	keys    overrideCache
+	news    overrideNews
 	lookups atomic.Int64   // under way
 	running sync.WaitGroup // the same, to wait for
 
@@ -99,8 +100,10 @@ func NewOverrides(source OverrideSource, clock func() time.Time, logger *slog.Lo
 func (o *Overrides) Wait() { o.running.Wait() }
 
 // Changed says that version changed overrides of some rules, and of which keys; no
-// keys of a rule are all of them. No rules are all rules.
+// keys of a rule are all of them. No rules are all rules. Who watches hears of it.
 func (o *Overrides) Changed(version uint64, rules map[string][]string) {
+	defer o.news.note(rules) // holders that ask then must find what is new
+
 	o.head.Store(version)
 
 	if len(rules) == 0 {

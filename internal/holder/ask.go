@@ -17,6 +17,7 @@ type Need struct {
 	Needs   []int64 // costs of requests that wait for other rules, too
 	Holders int64   // live holders of the fleet
 	TTL     int64   // of a lease of this rule, µs
+	Brief   bool    // lease nothing for long: its terms may be others soon
 	Return  bool    // give everything back: the process stops, or the rule went away
 }
 

@@ -113,7 +113,11 @@ func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
 
 	t := l.heard.terms()
 	holders := max(1, need.Holders, l.heard.holders)
-	long := l.lasting(now, asked, holders)
+
+	var long int64
+	if !need.Brief {
+		long = l.lasting(now, asked, holders)
+	}
 
 	if l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
 		want := l.demand.want

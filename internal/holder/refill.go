@@ -76,7 +76,7 @@ func (l *Lease) shorten(now int64) {
 }
 
 // Hasten has a lease that lives long renewed with the next request: its terms
-// have changed. Others are renewed soon anyway. Under the lock.
+// have changed, or may have. Others are renewed soon anyway. Under the lock.
 func (l *Lease) Hasten() {
 	if l.long {
 		l.refillBelow(math.MaxInt32)

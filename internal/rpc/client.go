@@ -59,13 +59,14 @@ type Client struct {
 	crowd    crowd
 	started  time.Time
 
-	sticky  atomic.Int64  // index of the replica that is asked first
-	newest  atomic.Uint64 // version of the newest rules seen
-	refused [causes]atomic.Int64
-	logged  rarely
-	binding binding
-	wires   sync.Pool     // of *batchWire
-	back    chan struct{} // has one when a coordinator answers that was taken for gone, for Watch to hear of
+	sticky    atomic.Int64  // index of the replica that is asked first
+	newest    atomic.Uint64 // version of the newest rules seen
+	refused   [causes]atomic.Int64
+	logged    rarely
+	binding   binding
+	wires     sync.Pool // of *batchWire
+	overrides overrideTellers
+	back      chan struct{} // has one when a coordinator answers that was taken for gone, for Watch to hear of
 
 	// The survey of the stores; see survey.
 	surveyed atomic.Int64

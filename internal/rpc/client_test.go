@@ -388,6 +388,12 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
+func (stuck) WatchOverrides(ctx context.Context, _ func([]string)) error {
+	<-ctx.Done()
+
+	return ctx.Err()
+}
+
 func (stuck) Watch(ctx context.Context, _ uint64, _ func(*rule.Set) error) error {
 	<-ctx.Done()
 

@@ -22,6 +22,8 @@ type Coordinator interface {
 	Acquire(ctx context.Context, batch *ledger.Batch) (*ledger.Answers, error)
 	// Watch calls apply with the present rules and every newer set until ctx ends.
 	Watch(ctx context.Context, known uint64, apply func(*rule.Set) error) error
+	// WatchOverrides calls changed when overrides of some rules have changed, until ctx ends; no rules are all.
+	WatchOverrides(ctx context.Context, changed func(rules []string)) error
 }
 
 // coordinatorHandler is CoordinatorService in front of a Coordinator.
@@ -147,17 +149,33 @@ func (h *coordinatorHandler) WatchRules(
 		cancel(because(codes.Unavailable, reasonStopping, "the coordinator stops; watch another one"))
 	})()
 
-	err := h.coordinator.Watch(ctx, req.GetKnownVersion(), func(set *rule.Set) error {
-		rules, err := h.seal(set)
-		if err == nil {
-			err = stream.SendMsg(rules)
-		}
+	var sending sync.Mutex // a stream takes one message at a time
 
+	send := func(message any) error {
+		sending.Lock()
+		defer sending.Unlock()
+
+		err := stream.SendMsg(message)
 		if err != nil {
 			cancel(err) // Watch goes on after an error of apply: the stream does not
 		}
 
 		return err
+	}
+
+	if req.GetOverrides() {
+		defer h.tellOverrides(ctx, send, cancel)()
+	}
+
+	err := h.coordinator.Watch(ctx, req.GetKnownVersion(), func(set *rule.Set) error {
+		rules, err := h.seal(set)
+		if err != nil {
+			cancel(err)
+
+			return err
+		}
+
+		return send(rules)
 	})
 
 	if cause := context.Cause(ctx); cause != nil {

@@ -61,6 +61,8 @@ type broken struct{}
 
 func (broken) Acquire(context.Context, *ledger.Batch) (*ledger.Answers, error) { panic("a bug") }
 
+func (broken) WatchOverrides(context.Context, func([]string)) error { panic("a bug") }
+
 func (broken) Watch(context.Context, uint64, func(*rule.Set) error) error { panic("a bug") }
 
 func TestAPanicIsAnOutageOfOneCall(t *testing.T) {

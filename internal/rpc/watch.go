@@ -98,7 +98,7 @@ func (w *watch) from(ctx context.Context, r *replica) (heard bool, err error) {
 	config := &w.client.config
 
 	stream, err := r.stub.WatchRules(ctx, &leasewayv1.WatchRulesRequest{
-		Holder: config.Holder, Name: cleanName(config.Name), KnownVersion: w.known,
+		Holder: config.Holder, Name: cleanName(config.Name), KnownVersion: w.known, Overrides: true,
 	}, grpc.WaitForReady(false))
 	if err != nil {
 		return false, err
@@ -108,6 +108,12 @@ func (w *watch) from(ctx context.Context, r *replica) (heard bool, err error) {
 		msg, err := stream.Recv()
 		if err != nil {
 			return heard, err
+		}
+
+		if changed := msg.GetOverrides(); changed != nil && msg.GetEnvelope() == nil {
+			w.client.overrides.tell(changed.GetRules())
+
+			continue
 		}
 
 		if err := w.take(r, msg); err != nil {

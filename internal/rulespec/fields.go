@@ -133,7 +133,7 @@ func overrideFields() []Field {
 
 // leaseFields are the keys of lease.
 func leaseFields() []Field {
-	return []Field{{Name: "ttl", Value: span("10ms", "10m"), Default: `"500ms"`, Doc: "How long a server may spend a lease before it must ask again. It does not loosen the limit: it trades calls against tokens that a crash strands. With `algorithm: concurrency` it is how long the slots of a server that falls silent stay taken: `10s` unless it says otherwise, at least `1s`."}}
+	return []Field{{Name: "ttl", Value: span("10ms", "10m"), Default: `"500ms"`, Doc: "How long a server may spend a lease before it must ask again. It does not loosen the limit: it trades calls against tokens that a crash strands. A [small part](how-it-works.md#how-large-leases-are) of a bucket that has plenty may be leased for sixteen times as long, up to 8 s. With `algorithm: concurrency` it is how long the slots of a server that falls silent stay taken: `10s` unless it says otherwise, at least `1s`."}}
 }
 
 // behaviourFields say what a rule does with what it decides.

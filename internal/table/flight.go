@@ -253,7 +253,7 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 	e.rule.counts.asks.Add(1)
 
 	return e.Ask(now, t.clock, holder.Need{
-		Seq: seq, Holder: t.holder, Takes: takes, Needs: needs,
+		Seq: seq, Holder: t.holder, Takes: takes, Needs: needs, Brief: now < e.rule.brief.Load(),
 		Holders: t.live.Load(), TTL: e.limits.Load().ttl, Return: e.leaving() || c.back,
 	}), true
 }
@@ -285,6 +285,11 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	}
 
 	e.saw(now, &a.Answer)
+
+	if now < e.rule.brief.Load() {
+		e.Hasten() // it was on its way when something changed
+	}
+
 	e.lead = leadLeast + e.rule.table.cfg.Random(leadSpread)
 	e.scatter(now, &a.Answer)
 	e.recheck(now, &a.Answer)

@@ -29,6 +29,8 @@ type Rule struct {
 	noting  sync.Mutex                   // one note of plain and shade at a time
 	version atomic.Uint64                // of now
 	terms   atomic.Pointer[ledger.Terms] // which most keys share
+	brief   atomic.Int64                 // until when nothing is leased for long, µs: see Overridden
+	hasty   atomic.Int64                 // parts of its keys whose long leases are to be hastened yet
 	spare   atomic.Pointer[Entry]        // of all keys that found the table full, in an outage
 	retired atomic.Bool                  // no rule set in force has it
 	off     atomic.Int64                 // until when it is switched off, µs since the Unix epoch; 0: it is on

@@ -18,3 +18,10 @@ type Source interface {
 	// the holder has, 0 for none. apply reports whether it took the set.
 	Watch(ctx context.Context, known uint64, apply func(*rule.Set) error) error
 }
+
+// Teller is a Source whose keys may have overrides that are not in its rules, and which says when those change.
+type Teller interface {
+	// WatchOverrides calls changed with the ids of rules of which overrides have
+	// changed, until ctx ends, whose error it returns; no ids are all rules.
+	WatchOverrides(ctx context.Context, changed func(rules []string)) error
+}

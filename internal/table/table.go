@@ -109,6 +109,9 @@ type Table struct {
 	walked int64         // when walkAll last looked at them
 	lent   chan struct{} // there are some again
 
+	hasty     chan struct{} // there is a rule whose leases should be hastened
+	hastening atomic.Int64  // counts parts of keys that were
+
 	live atomic.Int64
 
 	waiters sync.Pool // of *waiter
@@ -174,6 +177,7 @@ func New(source Source, cfg Config) *Table {
 	t.wheel.stir = make(chan struct{}, 1)
 	t.desk.stir = t.wheel.stir
 	t.lent = make(chan struct{}, 1)
+	t.hasty = make(chan struct{}, 1)
 	t.lends()
 	t.waiters.New, t.lines.New, t.flights.New = newWaiter, newLine, newFlight
 
@@ -193,6 +197,7 @@ func (t *Table) Run(ctx context.Context) {
 	}
 
 	wg.Go(func() { t.mishaps.Keep(ctx, "asking for slots", t.runDesk) })
+	wg.Go(func() { t.mishaps.Keep(ctx, "hastening leases", t.runHasten) })
 
 	t.mishaps.Keep(ctx, "asking for tokens", t.dispatch)
 	t.queue.calls.Wait()

@@ -1138,7 +1138,9 @@ type WatchRulesRequest struct {
 	// The holder's configured name, at most 256 bytes.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// Version of the rules that the holder has; 0 for none.
-	KnownVersion  uint64 `protobuf:"varint,3,opt,name=known_version,json=knownVersion,proto3" json:"known_version,omitempty"`
+	KnownVersion uint64 `protobuf:"varint,3,opt,name=known_version,json=knownVersion,proto3" json:"known_version,omitempty"`
+	// The holder hears of overrides that have changed: it takes messages without rules.
+	Overrides     bool `protobuf:"varint,4,opt,name=overrides,proto3" json:"overrides,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1194,11 +1196,20 @@ func (x *WatchRulesRequest) GetKnownVersion() uint64 {
 	return 0
 }
 
-// WatchRulesResponse carries one rule set.
+func (x *WatchRulesRequest) GetOverrides() bool {
+	if x != nil {
+		return x.Overrides
+	}
+	return false
+}
+
+// WatchRulesResponse carries one rule set, or says which overrides have changed.
 type WatchRulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The body is a Rules, signed under the context "leaseway.v1.rules".
-	Envelope      *Envelope `protobuf:"bytes,1,opt,name=envelope,proto3" json:"envelope,omitempty"`
+	Envelope *Envelope `protobuf:"bytes,1,opt,name=envelope,proto3" json:"envelope,omitempty"`
+	// Set only without an envelope, for a holder that said it hears of it.
+	Overrides     *OverridesChanged `protobuf:"bytes,2,opt,name=overrides,proto3" json:"overrides,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1240,6 +1251,62 @@ func (x *WatchRulesResponse) GetEnvelope() *Envelope {
 	return nil
 }
 
+func (x *WatchRulesResponse) GetOverrides() *OverridesChanged {
+	if x != nil {
+		return x.Overrides
+	}
+	return nil
+}
+
+// OverridesChanged says that overrides of some rules have changed since the last
+// such message, or since the watch began: a holder asks about what it has leased
+// for long with the next requests, and leases nothing for long for a while. It says
+// not how they changed, and is not signed: a forged one costs some asks.
+type OverridesChanged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of the rules, at most 100; none are all.
+	Rules         []string `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OverridesChanged) Reset() {
+	*x = OverridesChanged{}
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OverridesChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OverridesChanged) ProtoMessage() {}
+
+func (x *OverridesChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OverridesChanged.ProtoReflect.Descriptor instead.
+func (*OverridesChanged) Descriptor() ([]byte, []int) {
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *OverridesChanged) GetRules() []string {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
 // Rules is one whole rule set.
 type Rules struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1253,7 +1320,7 @@ type Rules struct {
 
 func (x *Rules) Reset() {
 	*x = Rules{}
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[10]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1332,7 @@ func (x *Rules) String() string {
 func (*Rules) ProtoMessage() {}
 
 func (x *Rules) ProtoReflect() protoreflect.Message {
-	mi := &file_leaseway_v1_coordinator_proto_msgTypes[10]
+	mi := &file_leaseway_v1_coordinator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1345,7 @@ func (x *Rules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rules.ProtoReflect.Descriptor instead.
 func (*Rules) Descriptor() ([]byte, []int) {
-	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{10}
+	return file_leaseway_v1_coordinator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Rules) GetVersion() uint64 {
@@ -1389,13 +1456,17 @@ const file_leaseway_v1_coordinator_proto_rawDesc = "" +
 	"\x04prev\x18\x13 \x01(\x03R\x04prev\x12\x17\n" +
 	"\await_us\x18\x14 \x01(\x12R\x06waitUs\x12\x18\n" +
 	"\arefused\x18\x15 \x01(\x03R\arefused\x12\x14\n" +
-	"\x05ahead\x18\x16 \x01(\bR\x05ahead\"d\n" +
+	"\x05ahead\x18\x16 \x01(\bR\x05ahead\"\x82\x01\n" +
 	"\x11WatchRulesRequest\x12\x16\n" +
 	"\x06holder\x18\x01 \x01(\x06R\x06holder\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12#\n" +
-	"\rknown_version\x18\x03 \x01(\x04R\fknownVersion\"G\n" +
+	"\rknown_version\x18\x03 \x01(\x04R\fknownVersion\x12\x1c\n" +
+	"\toverrides\x18\x04 \x01(\bR\toverrides\"\x84\x01\n" +
 	"\x12WatchRulesResponse\x121\n" +
-	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\"=\n" +
+	"\benvelope\x18\x01 \x01(\v2\x15.leaseway.v1.EnvelopeR\benvelope\x12;\n" +
+	"\toverrides\x18\x02 \x01(\v2\x1d.leaseway.v1.OverridesChangedR\toverrides\"(\n" +
+	"\x10OverridesChanged\x12\x14\n" +
+	"\x05rules\x18\x01 \x03(\tR\x05rules\"=\n" +
 	"\x05Rules\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x1a\n" +
 	"\bdocument\x18\x02 \x01(\fR\bdocument*\xb2\x01\n" +
@@ -1431,7 +1502,7 @@ func file_leaseway_v1_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_leaseway_v1_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_leaseway_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_leaseway_v1_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_leaseway_v1_coordinator_proto_goTypes = []any{
 	(Algorithm)(0),             // 0: leaseway.v1.Algorithm
 	(KeyCode)(0),               // 1: leaseway.v1.KeyCode
@@ -1445,7 +1516,8 @@ var file_leaseway_v1_coordinator_proto_goTypes = []any{
 	(*KeyAnswer)(nil),          // 9: leaseway.v1.KeyAnswer
 	(*WatchRulesRequest)(nil),  // 10: leaseway.v1.WatchRulesRequest
 	(*WatchRulesResponse)(nil), // 11: leaseway.v1.WatchRulesResponse
-	(*Rules)(nil),              // 12: leaseway.v1.Rules
+	(*OverridesChanged)(nil),   // 12: leaseway.v1.OverridesChanged
+	(*Rules)(nil),              // 13: leaseway.v1.Rules
 }
 var file_leaseway_v1_coordinator_proto_depIdxs = []int32{
 	4,  // 0: leaseway.v1.AcquireRequest.asks:type_name -> leaseway.v1.KeyAsk
@@ -1456,15 +1528,16 @@ var file_leaseway_v1_coordinator_proto_depIdxs = []int32{
 	0,  // 5: leaseway.v1.Terms.algorithm:type_name -> leaseway.v1.Algorithm
 	1,  // 6: leaseway.v1.KeyAnswer.code:type_name -> leaseway.v1.KeyCode
 	6,  // 7: leaseway.v1.WatchRulesResponse.envelope:type_name -> leaseway.v1.Envelope
-	2,  // 8: leaseway.v1.CoordinatorService.Acquire:input_type -> leaseway.v1.AcquireRequest
-	10, // 9: leaseway.v1.CoordinatorService.WatchRules:input_type -> leaseway.v1.WatchRulesRequest
-	5,  // 10: leaseway.v1.CoordinatorService.Acquire:output_type -> leaseway.v1.AcquireResponse
-	11, // 11: leaseway.v1.CoordinatorService.WatchRules:output_type -> leaseway.v1.WatchRulesResponse
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	12, // 8: leaseway.v1.WatchRulesResponse.overrides:type_name -> leaseway.v1.OverridesChanged
+	2,  // 9: leaseway.v1.CoordinatorService.Acquire:input_type -> leaseway.v1.AcquireRequest
+	10, // 10: leaseway.v1.CoordinatorService.WatchRules:input_type -> leaseway.v1.WatchRulesRequest
+	5,  // 11: leaseway.v1.CoordinatorService.Acquire:output_type -> leaseway.v1.AcquireResponse
+	11, // 12: leaseway.v1.CoordinatorService.WatchRules:output_type -> leaseway.v1.WatchRulesResponse
+	11, // [11:13] is the sub-list for method output_type
+	9,  // [9:11] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_leaseway_v1_coordinator_proto_init() }
@@ -1478,7 +1551,7 @@ func file_leaseway_v1_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leaseway_v1_coordinator_proto_rawDesc), len(file_leaseway_v1_coordinator_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

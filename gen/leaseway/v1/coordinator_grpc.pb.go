@@ -42,7 +42,8 @@ type CoordinatorServiceClient interface {
 	Acquire(ctx context.Context, in *AcquireRequest, opts ...grpc.CallOption) (*AcquireResponse, error)
 	// WatchRules sends the rules in force, unless the holder knows them, and then
 	// every newer set, whole. Versions only move forward. The stream ends with
-	// UNAVAILABLE when the coordinator stops: watch another one.
+	// UNAVAILABLE when the coordinator stops: watch another one. Between them it says
+	// that overrides have changed, to holders that hear of it.
 	WatchRules(ctx context.Context, in *WatchRulesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRulesResponse], error)
 }
 
@@ -100,7 +101,8 @@ type CoordinatorServiceServer interface {
 	Acquire(context.Context, *AcquireRequest) (*AcquireResponse, error)
 	// WatchRules sends the rules in force, unless the holder knows them, and then
 	// every newer set, whole. Versions only move forward. The stream ends with
-	// UNAVAILABLE when the coordinator stops: watch another one.
+	// UNAVAILABLE when the coordinator stops: watch another one. Between them it says
+	// that overrides have changed, to holders that hear of it.
 	WatchRules(*WatchRulesRequest, grpc.ServerStreamingServer[WatchRulesResponse]) error
 	mustEmbedUnimplementedCoordinatorServiceServer()
 }
