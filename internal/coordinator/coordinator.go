@@ -241,7 +241,7 @@ func (c *Coordinator) apply(ctx context.Context, edition *edition, batch *ledger
 		ask := asked.Ask
 		ask.Holder, ask.Seq, ask.Name = batch.Holder, batch.Seq, name
 		ask.Lag = max(-maxLag, min(ask.Lag, maxLag))
-		ask.Long = ask.Long && !found.ends(c.clock, terms.Long())
+		ask.Long = ask.Long && (found == nil || !found.ends(c.clock, terms.Long()))
 
 		ops = append(ops, store.Op{Key: store.Key{Rule: asked.Rule, Key: asked.Key}, Terms: terms, Ask: ask})
 		index = append(index, i)

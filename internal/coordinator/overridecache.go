@@ -44,8 +44,8 @@ func (r remembered) at(now int64, floor uint64) remembered {
 }
 
 // ends reports whether the override does so within some µs: nobody tells holders then.
-func (r *remembered) ends(clock func() time.Time, within int64) bool {
-	return r != nil && r.expires != 0 && r.expires-clock().UnixMicro() < within
+func (r remembered) ends(clock func() time.Time, within int64) bool {
+	return r.expires != 0 && r.expires-clock().UnixMicro() < within
 }
 
 // wanted is the key of an ask of a batch, and where that stands there.
