@@ -199,6 +199,16 @@ func TestADomainWithoutLimitsIsKnown(t *testing.T) {
 	}
 }
 
+// Who reads the rules alone would miss what is not limited.
+func TestUnlimitedIsNamedInTheNotes(t *testing.T) {
+	t.Parallel()
+
+	_, notes, err := Import("f", []byte("domain: d\ndescriptors:\n- key: k\n  rate_limit:\n    unlimited: true\n"))
+	if err != nil || len(notes) != 1 || notes[0].Line != 5 || !strings.HasPrefix(notes[0].Message, "unlimited makes no rule") {
+		t.Errorf("notes %+v, error %v", notes, err)
+	}
+}
+
 func TestWhatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 

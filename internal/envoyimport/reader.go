@@ -299,6 +299,7 @@ func (r *reader) rateLimit(node *yaml.Node) *limit {
 	case l.unlimited && unit != "":
 		r.fail(l.line, "an unlimited rate_limit has no unit; leave one of the two out")
 	case l.unlimited:
+		r.note(l.line, "unlimited makes no rule: no request is refused for this descriptor, and none is counted")
 	case l.requests < 0:
 		r.fail(l.line, "rate_limit has no requests_per_unit, which would be 0 and refuse everything; write the number")
 	case l.window == 0:
