@@ -170,7 +170,7 @@ func (r *replica) acquire(ctx context.Context, wire *batchWire) error {
 		r.late.Add(1)
 	}
 
-	return fmt.Errorf("rpc: coordinator %s: %w", r.url, err)
+	return &callError{r.url, err}
 }
 
 // blameless reports whether a call failed through no fault of the replica: the

@@ -25,6 +25,16 @@ func (c *Client) Asked() string {
 	return strings.Join(said, ", ")
 }
 
+// callError is why a call of one coordinator failed. It says so in short, since it is logged and shown to people; what gRPC said
+// is inside.
+type callError struct {
+	url string
+	err error
+}
+
+func (e *callError) Error() string { return "rpc: coordinator " + e.url + ": " + inShort(e.err) }
+func (e *callError) Unwrap() error { return e.err }
+
 // inShort is the reason at the end of what gRPC says of a call, in words that fit into a line.
 func inShort(err error) string {
 	answer, ok := status.FromError(err)

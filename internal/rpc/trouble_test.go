@@ -35,6 +35,12 @@ func TestATroubleInShort(t *testing.T) {
 	if got := inShort(fmt.Errorf("rpc: coordinator a: %w", dialing)); got != "connection refused" {
 		t.Errorf("wrapped: %q", got)
 	}
+
+	// What holders log of a call is as short, and what gRPC said is still to be found in it.
+	err := &callError{"a", dialing}
+	if got := err.Error(); got != "rpc: coordinator a: connection refused" || status.Code(err.Unwrap()) != codes.Unavailable {
+		t.Errorf("a call failed with %q", got)
+	}
 }
 
 // A client that watches in vain knows why, of each coordinator.
