@@ -25,7 +25,8 @@ what it evicts, clocks, the functions that it must know, how fast it answers, re
 was lost. Of coordinators (--coordinator): that they answer, sign with a key of --coordinator-key, count in this Redis, and
 have the same rules, those of --rules if given.
 
-It changes nothing. Give it the same --store… flags as leaseway serve. Each line is ok, warn (it works, and
+It changes nothing. Give it the same --store… flags as leaseway serve; or --coordinator alone, from where Redis cannot be
+reached, and it looks at the coordinators, and whether they count in the same Redis as each other. Each line is ok, warn (it works, and
 may lose counts or time one day) or bad (limits cannot be decided, or do not hold).
 
 The exit status is 0 if nothing is bad, 1 if something is, and 2 if it was asked wrongly.`
@@ -42,7 +43,7 @@ type doctorFlags struct {
 func newDoctor() *cobra.Command {
 	f := &doctorFlags{}
 	cmd := &cobra.Command{
-		Use:   "doctor --store URL",
+		Use:   "doctor [--store URL] [--coordinator URLs]",
 		Short: "Say what is wrong with Redis and the coordinators, and what to do",
 		Long:  doctorHelp,
 		Example: "  leaseway doctor --store redis://10.0.0.1:6379,10.0.0.2:6379\n" +
@@ -96,7 +97,7 @@ func newDoctor() *cobra.Command {
 
 // read reads what the flags name, and returns what looks.
 func (f *doctorFlags) read(cmd *cobra.Command) (func(context.Context) []doctor.Finding, error) {
-	config, err := redisOf(cmd, &f.config)
+	look, err := f.redis(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func (f *doctorFlags) read(cmd *cobra.Command) (func(context.Context) []doctor.F
 		}
 
 		return func(ctx context.Context) []doctor.Finding {
-			findings, _ := doctor.Redis(ctx, config)
+			findings, _ := look(ctx)
 
 			return findings
 		}, nil
@@ -133,11 +134,29 @@ func (f *doctorFlags) read(cmd *cobra.Command) (func(context.Context) []doctor.F
 	fleet.Remote.Name = "leaseway doctor"
 
 	return func(ctx context.Context) []doctor.Finding {
-		findings, id := doctor.Redis(ctx, config)
+		findings, id := look(ctx)
 		fleet.Store = id
 
 		return append(findings, doctor.Coordinators(ctx, fleet)...)
 	}, nil
+}
+
+// redis returns what looks at Redis, and says which data is there: at none where only coordinators are named.
+func (f *doctorFlags) redis(cmd *cobra.Command) (func(context.Context) ([]doctor.Finding, uint64), error) {
+	if f.config.Store == "" && len(f.config.Coordinators) > 0 {
+		if _, err := f.config.RedisConfig(); err != nil { // of flags that are for a Redis
+			return nil, err
+		}
+
+		return func(context.Context) ([]doctor.Finding, uint64) { return nil, 0 }, nil
+	}
+
+	config, err := redisOf(cmd, &f.config)
+	if err != nil {
+		return nil, err
+	}
+
+	return func(ctx context.Context) ([]doctor.Finding, uint64) { return doctor.Redis(ctx, config) }, nil
 }
 
 // aboutCoordinators refuses flags that say nothing without --coordinator: who gave one would think that it was looked at.

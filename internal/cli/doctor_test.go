@@ -36,6 +36,11 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("nothing of the coordinator: %s", out)
 	}
 
+	_, out, stderr = invoke(t, "doctor", "--coordinator", "127.0.0.1:1", "--insecure", "-o", "yaml")
+	if !strings.Contains(out, "check: coordinator") || strings.Contains(out, "check: connection") {
+		t.Errorf("coordinators alone: %s%s", out, stderr)
+	}
+
 	for says, args := range map[string][]string{
 		"needs --store":                   {},
 		"none of table":                   {"--store", url, "-o", "text"},
@@ -45,6 +50,7 @@ func TestDoctor(t *testing.T) {
 		"both have a password":            {"--store", "redis://a:b@" + server.Address, "--store-password-file", rules},
 		"--coordinator-key is about":      {"--store", url, "--coordinator-key", "ed25519:x"},
 		"--rules is about coordinators":   {"--store", url, "--rules", rules},
+		"--store-ca needs --store":        {"--coordinator", "127.0.0.1:1", "--store-ca", rules},
 		"takes no argument":               {"--store", url, "please"},
 		"need each other":                 {"--store", "rediss://" + server.Address, "--store-cert", rules},
 		"--store-ca is for TLS":           {"--store", url, "--store-ca", rules},

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -17,13 +18,17 @@ const rulesWithin = 3 * time.Second
 type Fleet struct {
 	Remote rpc.Config
 	Rules  *rule.Set // that they should have; nil if that is not known
-	Store  uint64    // the data that they should count in; 0 if that is not known
+	Store  uint64    // the data that they should count in; 0 if that is not known, and is that of the first to answer
+	First  string    // whose data Store is; "" for that of the Redis that was looked at
 }
 
 // Coordinators looks at those that fleet names, each by itself.
 func Coordinators(ctx context.Context, fleet *Fleet) []Finding {
 	var all []Finding
 
+	compared := *fleet // with what the first to answer has, where nothing else is known
+
+	fleet = &compared
 	sets := make([]*rule.Set, len(fleet.Remote.URLs))
 
 	for i, url := range fleet.Remote.URLs {
@@ -39,6 +44,10 @@ func Coordinators(ctx context.Context, fleet *Fleet) []Finding {
 
 		greeting := client.Greet(ctx)[0]
 		all = append(all, judgeGreeting(fleet, &greeting)...)
+
+		if fleet.Store == 0 && greeting.Err == nil { // without a Redis to compare with, all must count where the first does
+			fleet.Store, fleet.First = greeting.Store, url
+		}
 
 		if greeting.Err == nil {
 			sets[i] = rulesOf(ctx, client)
@@ -111,7 +120,8 @@ func judgeGreeting(fleet *Fleet, g *rpc.Greeting) []Finding {
 	kept := Finding{State: OK, Check: checkStore, Where: g.URL, Says: fmt.Sprintf("it counts in the data %016x", g.Store)}
 	if fleet.Store != 0 && fleet.Store != g.Store {
 		kept.State = Bad
-		kept.Says += fmt.Sprintf(", and this Redis has %016x: callers have their limits once at each", fleet.Store)
+		kept.Says += fmt.Sprintf(", and %s has %016x: callers have their limits once at each",
+			cmp.Or(fleet.First, "this Redis"), fleet.Store)
 		kept.Fix = "give all coordinators the same --store and --store-prefix"
 	}
 

@@ -159,6 +159,15 @@ func TestCoordinators(t *testing.T) {
 	fleet := &Fleet{Remote: rpc.Config{URLs: []string{good, changed}, Holder: 7, Keys: []ed25519.PublicKey{public(1)}}}
 	expect(t, Coordinators(t.Context(), fleet), Finding{State: Bad, Check: checkRules, Says: "are not those of " + good})
 
+	// And without a Redis, so is where they count.
+	fleet.Remote.URLs = []string{good, apart}
+	expect(t, Coordinators(t.Context(), fleet), Finding{State: Bad, Check: checkStore, Says: "and " + good + " has"})
+
+	fleet.Remote.URLs = []string{good, twin}
+	if found := Coordinators(t.Context(), fleet); Worst(found) != OK {
+		t.Errorf("two that count in one Redis: %+v", found)
+	}
+
 	fleet = &Fleet{Remote: rpc.Config{URLs: []string{"127.0.0.1:1"}, Holder: 7, Keys: []ed25519.PublicKey{public(1)}}}
 	expect(t, Coordinators(t.Context(), fleet), Finding{State: Warn, Check: checkRules, Says: "no coordinator sent"})
 }
