@@ -82,7 +82,8 @@ func operation(api huma.API, id, path, summary string) huma.Operation {
 	return huma.Operation{
 		OperationID: id, Method: http.MethodPost, Path: path, Summary: summary,
 		Description: "Status 200 for both outcomes: the answer says `allowed`. " +
-			"An allowed question charges the budget, unless its cost is 0.",
+			"An allowed question charges the budget, unless its cost is 0. Of a field that is there twice the last counts, and half a " +
+			"surrogate pair in a text is read as U+FFFD: send each field once, and whole characters.",
 		Errors: []int{http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity},
 
 		MaxBodyBytes: maxBody,
