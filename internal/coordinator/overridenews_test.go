@@ -82,6 +82,10 @@ func TestWhoWatchesHearsOfChangedOverrides(t *testing.T) {
 		n.overrides.Changed(7, one)
 		check("one after all", []string{"r"})
 
+		n.overrides.Changed(7, nil)
+		n.overrides.Changed(7, one)
+		check("all and one", []string(nil))
+
 		many := map[string][]string{}
 		for i := range 101 {
 			many[fmt.Sprint("rule", i)] = nil
