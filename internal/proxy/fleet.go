@@ -98,18 +98,27 @@ func (f *fleet) send(u *upstream, r *http.Request) (*http.Response, error) {
 	if err != nil {
 		u.inFlight.Add(-1)
 		// What the client did, or did not do, is not the upstream's failure.
-		if r.Context().Err() == nil && !isOfClient(err) && u.failed(time.Now()) {
-			args := []any{"upstream", u.name, "error", err}
-			if fix := u.fixOf(err); fix != "" {
-				args = append(args, "fix", fix)
-			}
-			f.log.Warn("an upstream is out of service: it does not answer", args...)
+		if r.Context().Err() == nil && !isOfClient(err) {
+			f.failed(u, err)
 		}
 		return nil, err
 	}
 	u.heard()
 	resp.Body = u.counted(resp.Body)
 	return resp, nil
+}
+
+// failed notes that u did not answer, and says so if that takes it out of service.
+func (f *fleet) failed(u *upstream, err error) {
+	fix := u.fixOf(err)
+	if !u.failed(time.Now()) {
+		return
+	}
+	args := []any{"upstream", u.name, "error", err}
+	if fix != "" {
+		args = append(args, "fix", fix)
+	}
+	f.log.Warn("an upstream is out of service: it does not answer", args...)
 }
 
 // pick returns the upstream whose turn it is, or that has the least in flight, among those in service that were not tried.

@@ -37,12 +37,17 @@ type upstream struct {
 
 	inFlight, requests, failures, probes, badProbes atomic.Int64
 	row                                             atomic.Int64 // failures in a row
+	speaksFirst                                     atomic.Bool  // by one of them, as servers of HTTP/2 do
 	until                                           atomic.Int64 // out of service until then, µs of the Unix epoch; 0 for not
 	bad, good                                       int          // probes in a row; of run alone
 }
 
-// settingsFrame is how net/http quotes the first bytes of a server that speaks HTTP/2 alone: the header of a frame of settings.
-const settingsFrame = `malformed HTTP response "\x00\x00`
+// What net/http says of a server that speaks HTTP/2 alone: it quotes the header of a frame of settings, or, where that came
+// before the request was sent, tells nothing more than that there was something.
+const (
+	settingsFrame = `malformed HTTP response "\x00\x00`
+	spokeFirst    = "readLoopPeekFailLocked: %!w(<nil>)"
+)
 
 // forever is an end of being out of service that only a probe brings.
 const forever = 1<<63 - 1
@@ -103,6 +108,7 @@ func (u *upstream) inService(now time.Time) bool {
 func (u *upstream) heard() {
 	if u.row.Load() != 0 {
 		u.row.Store(0)
+		u.speaksFirst.Store(false)
 	}
 	if !u.probed && u.until.Load() != 0 {
 		u.until.Store(0)
@@ -168,10 +174,16 @@ func (u *upstream) stats() UpstreamStats {
 	}
 }
 
-// fixOf is what to do about an error of a server that works, and is spoken to in the wrong way; "" for any other.
+// fixOf is what to do about an error of a server that works, and is spoken to in the wrong way, as it or one before it
+// in this row of failures says; "" for any other.
 func (u *upstream) fixOf(err error) string {
-	if !strings.Contains(err.Error(), settingsFrame) {
+	if text := err.Error(); strings.Contains(text, settingsFrame) || strings.Contains(text, spokeFirst) {
+		u.speaksFirst.Store(true)
+	}
+
+	if !u.speaksFirst.Load() {
 		return ""
 	}
+
 	return "it answers HTTP/2, as servers of gRPC do: write h2c://" + u.host + " in --upstream"
 }
