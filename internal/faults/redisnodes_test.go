@@ -162,7 +162,7 @@ func TestRedisNodeSlow(t *testing.T) {
 				switch {
 				case part > 0.75:
 					out++
-				case part < 0.15:
+				case part < 0.1:
 					well++
 				}
 			}
