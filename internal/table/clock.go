@@ -15,7 +15,7 @@ const (
 	tickEvery  = time.Millisecond
 	sleepAfter = 1000 // ticks without a request
 	ringSize   = 4096 // of slots for ticks that are over
-	ringShift  = 9    // of a tick, for its slot: two ticks may begin 512 µs apart
+	ringShift  = 9    // of a tick, for its slot: two ticks begin 512 µs apart, see advance
 )
 
 // Clock is the holder's time: µs on the process's monotonic clock, and a coarse
@@ -162,14 +162,14 @@ func (c *Clock) Turn(now int64) int64 {
 	return tick
 }
 
-// advance ends the present tick at the real now.
+// advance ends the present tick at the real now, unless it has only just begun: its slot is that of no other.
 func (c *Clock) advance(tick int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
 	now, old := c.now(), c.tick.Load()
 	if tick != asleep {
-		if tick <= old {
+		if old != asleep && tick-old < 1<<ringShift {
 			return
 		}
 
@@ -193,7 +193,7 @@ func (c *Clock) advance(tick int64) {
 }
 
 // After returns the instant by which every request that saw tick had spent:
-// when the next tick began. For a tick too old to be remembered it is the worst case.
+// when the next tick began. For a tick that is not remembered it is the worst case, which is never later than now.
 func (c *Clock) After(tick int64) int64 {
 	if c.virtual {
 		return tick
@@ -210,7 +210,7 @@ func (c *Clock) After(tick int64) int64 {
 		}
 	}
 
-	return tick + c.worst.Load()
+	return min(tick+c.worst.Load(), c.now())
 }
 
 // coarse returns by how much a tick is late as a rule, µs.
