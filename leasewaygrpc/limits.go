@@ -117,7 +117,7 @@ func (l *Limits) settle(ctx context.Context, decide func() leaseway.Decision) (d
 	}()
 	d = decide()
 	if !d.Allowed {
-		err = refusal(&d).Err()
+		err = l.refusal(&d).Err()
 		return d, err
 	}
 	if d.Delay > 0 && !hold(ctx, d.Delay) {

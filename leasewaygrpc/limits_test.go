@@ -358,3 +358,39 @@ func TestACallIsHeldUntilItsTurn(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What a refusal says is a sentence, with spans of time as people say them, and no wait is said to be shorter than it is.
+func TestRefusalsAreSentences(t *testing.T) {
+	limits := leasewaygrpc.New(limiterOf(t, "rules: [{id: monthly, algorithm: fixed_window, limit: 5, window: 1mo}]"))
+
+	over := func(id string, quota, limit int64, window, wait time.Duration) leaseway.Decision {
+		return leaseway.Decision{Reason: leaseway.ReasonOverLimit, Rule: id, Quota: quota, Limit: limit, Window: window, RetryAfter: wait}
+	}
+
+	for want, d := range map[string]leaseway.Decision{
+		`rule "r" allows 100 calls a minute; they are used up: try again in 1 second`:                           over("r", 100, 100, time.Minute, time.Second),
+		`rule "r" allows 100 calls a minute, and at most 150 at once; they are used up: try again in 2 seconds`: over("r", 100, 150, time.Minute, time.Second+1),
+		`rule "r" allows 1 call every 90 seconds; it is used up: try again in 60 milliseconds`:                  over("r", 1, 1, 90*time.Second, 59*time.Millisecond+1),
+		`rule "monthly" allows 5 calls a month; they are used up: try again in 8 days`:                          over("monthly", 5, 5, 30*24*time.Hour, 8*24*time.Hour),
+		`rule "r" allows 1 call in flight, and there are as many: send fewer in parallel`:                       {Reason: leaseway.ReasonTooManyInFlight, Rule: "r", Quota: 1},
+	} {
+		if s, _ := limits.Refusal(d); s.Message() != want {
+			t.Errorf("got  %s\nwant %s", s.Message(), want)
+		}
+	}
+}
+
+func TestRefusalsLinkWhatTheOperatorSays(t *testing.T) {
+	const url = "https://docs.example/limits"
+
+	limits := leasewaygrpc.New(limiterOf(t, "rules: []"), leasewaygrpc.WithDocs(url))
+	s, _ := limits.Refusal(leaseway.Decision{Reason: leaseway.ReasonBlocked, Rule: "r"})
+
+	for _, detail := range s.Details() {
+		if help, ok := detail.(*errdetails.Help); ok && help.GetLinks()[0].GetUrl() == url {
+			return
+		}
+	}
+
+	t.Errorf("no link among %v", s.Details())
+}

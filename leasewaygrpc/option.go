@@ -20,6 +20,7 @@ type config struct {
 	classes    map[string]rule.Class
 	attributes func(ctx context.Context, req *leaseway.Request)
 	logger     *slog.Logger
+	docs       string // what the operator has written about limits; "" for nothing
 
 	messageRule string // id; "" for none
 	messageKey  func(ctx context.Context) string
@@ -79,6 +80,9 @@ func WithPerMessage(id string, key func(ctx context.Context) string) Option {
 	}
 	return optionFunc(func(c *config) { c.messageRule, c.messageKey = id, key })
 }
+
+// WithDocs links refusals to url, where the operator says what the limits of this API are: in their Help. The default links nothing.
+func WithDocs(url string) Option { return optionFunc(func(c *config) { c.docs = url }) }
 
 // WithLogger logs recovered panics, once a minute at most. The default only counts them.
 func WithLogger(logger *slog.Logger) Option { return optionFunc(func(c *config) { c.logger = logger }) }

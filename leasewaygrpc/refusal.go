@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/phrase"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // Domain is that of the ErrorInfo of refusals. Its reason is the decision's in capitals, such as OVER_LIMIT; its metadata are rule,
@@ -45,17 +47,17 @@ func pushback(d *leaseway.Decision) metadata.MD {
 }
 
 // Refusal is what the interceptors answer a refused call with, for doors that answer calls by themselves: its status, with ErrorInfo
-// and where they apply RetryInfo and QuotaFailure, and its trailer. An allowed decision has OK and no trailer.
-func Refusal(d leaseway.Decision) (*status.Status, metadata.MD) {
+// and where they apply RetryInfo, QuotaFailure and Help, and its trailer. An allowed decision has OK and no trailer.
+func (l *Limits) Refusal(d leaseway.Decision) (*status.Status, metadata.MD) {
 	if d.Allowed {
 		return status.New(codes.OK, ""), nil
 	}
-	return refusal(&d), pushback(&d)
+	return l.refusal(&d), pushback(&d)
 }
 
 // refusal is the status of a refused call. It names rules and never keys, some of which are secret.
-func refusal(d *leaseway.Decision) *status.Status {
-	message := describe(d)
+func (l *Limits) refusal(d *leaseway.Decision) *status.Status {
+	message := describe(d, l.isMonthly(d.Rule))
 	info := &errdetails.ErrorInfo{Reason: strings.ToUpper(d.Reason.String()), Domain: Domain}
 	details := []protoadapt.MessageV1{info}
 	if d.Rule != "" {
@@ -73,6 +75,10 @@ func refusal(d *leaseway.Decision) *status.Status {
 			Subject: "rule:" + d.Rule, Description: message,
 		}}})
 	}
+	if l.config.docs != "" {
+		link := &errdetails.Help_Link{Description: "The limits of this API", Url: l.config.docs}
+		details = append(details, &errdetails.Help{Links: []*errdetails.Help_Link{link}})
+	}
 	s := status.New(StatusCode(*d), message)
 	if detailed, err := s.WithDetails(details...); err == nil { // they always marshal
 		s = detailed
@@ -80,11 +86,21 @@ func refusal(d *leaseway.Decision) *status.Status {
 	return s
 }
 
-// describe says in a sentence why a call was refused.
-func describe(d *leaseway.Decision) string {
+// isMonthly says whether the windows of a rule are months; a decision only has their nominal length.
+func (l *Limits) isMonthly(id string) bool {
+	set := l.limiter.Rules()
+	if set == nil {
+		return false
+	}
+	r := set.Rule(id)
+	return r != nil && r.Calendar == rule.CalendarMonth
+}
+
+// describe says in a sentence why a call was refused. The windows of its rule are months if monthly, whatever their length.
+func describe(d *leaseway.Decision, monthly bool) string {
 	switch d.Reason {
 	case leaseway.ReasonTooManyInFlight:
-		return fmt.Sprintf("rule %q allows %d calls in flight, and there are as many: send fewer in parallel", d.Rule, d.Quota)
+		return fmt.Sprintf("rule %q allows %s in flight, and there are as many: send fewer in parallel", d.Rule, calls(d.Quota))
 	case leaseway.ReasonCostExceedsLimit:
 		return fmt.Sprintf("the call costs more than the %d tokens that rule %q holds: split it", d.Limit, d.Rule)
 	case leaseway.ReasonBlocked:
@@ -101,12 +117,46 @@ func describe(d *leaseway.Decision) string {
 	case leaseway.ReasonInvalid:
 		return "the call cannot be counted: its cost is not a number of tokens"
 	default:
-		if d.Remaining > 0 { // the call costs more than one
-			return fmt.Sprintf("rule %q allows %d calls every %v, and the call costs more than what is left, which is %d: try again in %v",
-				d.Rule, d.Quota, d.Window, d.Remaining, retryAfter(d))
-		}
-
-		return fmt.Sprintf("rule %q allows %d calls every %v, and they are used up: try again in %v",
-			d.Rule, d.Quota, d.Window, retryAfter(d))
+		return describeOverLimit(d, monthly)
 	}
+}
+
+func describeOverLimit(d *leaseway.Decision, monthly bool) string {
+	every := "a month"
+	if !monthly {
+		every = string(phrase.AppendEvery(nil, d.Window))
+	}
+	text := fmt.Sprintf("rule %q allows %s %s", d.Rule, calls(d.Quota), every)
+	if d.Limit != d.Quota {
+		text += fmt.Sprintf(", and at most %d at once", d.Limit)
+	}
+	switch {
+	case d.Remaining > 0: // the call costs more than one
+		text += fmt.Sprintf("; the call costs more than what is left, which is %d", d.Remaining)
+	case d.Quota == 1 && d.Limit == 1:
+		text += "; it is used up"
+	default:
+		text += "; they are used up"
+	}
+	if wait := retryAfter(d); wait > 0 {
+		text += ": try again in " + string(phrase.AppendSpan(nil, rounded(wait)))
+	}
+	return text
+}
+
+// calls says how many.
+func calls(n int64) string {
+	if n == 1 {
+		return "1 call"
+	}
+	return strconv.FormatInt(n, 10) + " calls"
+}
+
+// rounded is a wait as a sentence says it, in whole seconds or milliseconds, and never too short. RetryInfo has it exactly.
+func rounded(wait time.Duration) time.Duration {
+	unit := time.Second
+	if wait < unit {
+		unit = time.Millisecond
+	}
+	return (wait + unit - 1).Truncate(unit)
 }

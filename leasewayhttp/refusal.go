@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/internal/phrase"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -70,7 +71,7 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 	}
 	h[fieldReason] = []string{f.decision.Reason.String()}
 	if m.config.docs != "" {
-		h.Add(fieldLink, "<"+m.config.docs+`>; rel="help"`)
+		h.Add(fieldLink, m.helpLink())
 	}
 	m.expose(h, r.Header)
 	if m.config.denied != nil {
@@ -84,6 +85,9 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, f refusal) {
 	}
 	_, _ = w.Write(m.body(&f)) // a client that went away needs none
 }
+
+// helpLink is the field Link of a refusal, where there are docs.
+func (m *Middleware) helpLink() string { return "<" + m.config.docs + `>; rel="help"` }
 
 // body is the problem document of a refusal; empty after a panic, since the status says the most of it.
 func (m *Middleware) body(f *refusal) (body []byte) {
@@ -189,7 +193,7 @@ func (f *refusal) detail() string {
 	case leaseway.ReasonUnavailable:
 		text = append(text, " cannot be checked at the moment, and lets nothing through until it can. "+
 			"It is not your doing: try again in "...)
-		text = append(appendWords(text, f.retryAfter()), '.')
+		text = append(phrase.AppendSpan(text, f.retryAfter()), '.')
 	case leaseway.ReasonShedWorker:
 		text = append(room[:0], "This server is busy, and serves what matters more first; "...)
 		text = f.appendShed(text)
@@ -208,7 +212,7 @@ func (f *refusal) detail() string {
 func (f *refusal) appendShed(text []byte) []byte {
 	text = append(append(text, "this one is of class "...), f.decision.Class.String()...)
 	text = append(text, ". It is not your doing: try again in "...)
-	return append(appendWords(text, f.retryAfter()), '.')
+	return append(phrase.AppendSpan(text, f.retryAfter()), '.')
 }
 
 func (f *refusal) appendOverLimit(text []byte) []byte {
@@ -223,7 +227,7 @@ func (f *refusal) appendOverLimit(text []byte) []byte {
 	if f.monthly {
 		text = append(text, "a month"...)
 	} else {
-		text = appendEvery(text, d.Window)
+		text = phrase.AppendEvery(text, d.Window)
 	}
 	if d.Limit != d.Quota {
 		text = append(text, ", and at most "...)
@@ -241,7 +245,7 @@ func (f *refusal) appendOverLimit(text []byte) []byte {
 	}
 	if f.retryAfterSec > 0 {
 		text = append(text, "Try again in "...)
-		text = append(appendWords(text, f.retryAfter()), ". "...)
+		text = append(phrase.AppendSpan(text, f.retryAfter()), ". "...)
 	}
 	return append(text, "To stay within the limit spread requests out, or ask for a higher one."...)
 }

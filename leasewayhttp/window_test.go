@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leaseway/leaseway/internal/phrase"
 )
 
 // until sleeps until an instant after the start of the bubble, which is a whole day.
@@ -123,7 +125,7 @@ func TestFieldsOfACalendar(t *testing.T) {
 							t.Errorf("status %d, Retry-After %s, want %s", w.Code, w.Header().Get("Retry-After"), left)
 						}
 						checkProblem(t, w, map[string]any{"detail": `Rule "r" allows 1 request ` + c.every + `. It is used up. Try again in ` +
-							string(appendWords(nil, c.reset.Sub(c.at))) + `. To stay within the limit spread requests out, or ask for a higher one.`})
+							string(phrase.AppendSpan(nil, c.reset.Sub(c.at))) + `. To stay within the limit spread requests out, or ask for a higher one.`})
 					}
 				}
 			})

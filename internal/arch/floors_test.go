@@ -53,8 +53,8 @@ func floors() map[string]place {
 			"internal/table", "internal/coordinator", "internal/store/memory", "internal/ledger", "internal/rate", "rule", "internal/plots",
 		}},
 
-		"leasewayhttp":        {doors, []string{root, "rule", "internal/mishap", "internal/counts"}},
-		"leasewaygrpc":        {doors, []string{root, "rule", "leasewayhttp", "internal/mishap"}},
+		"leasewayhttp":        {doors, []string{root, "rule", "internal/mishap", "internal/counts", "internal/phrase"}},
+		"leasewaygrpc":        {doors, []string{root, "rule", "leasewayhttp", "internal/mishap", "internal/phrase"}},
 		"internal/counts":     {doors, []string{root, "rule"}},
 		"internal/rest":       {doors, nil},
 		"internal/check":      {doors, []string{root, "internal/rest", "rule"}},
@@ -101,6 +101,7 @@ func floors() map[string]place {
 		"internal/rulespec":          {pure, nil},
 		"internal/envoyimport":       {pure, []string{"rule"}},
 		"internal/spelling":          {pure, nil},
+		"internal/phrase":            {pure, nil},
 		"internal/shed":              {pure, nil},
 		"internal/heavy":             {pure, nil},
 		"internal/holder":            {pure, []string{"internal/ledger", "internal/rate"}},

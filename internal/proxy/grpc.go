@@ -20,11 +20,11 @@ const grpcStatus = "Grpc-Status"
 
 func isGRPC(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "application/grpc") }
 
-// refuseGRPC answers a refused call as a server with the interceptors of leasewaygrpc would. The status is for logs and counts:
-// sayGRPC has the client see 200, as calls of gRPC have it.
-func refuseGRPC(w http.ResponseWriter, _ *http.Request, d leaseway.Decision) {
+// refuseGRPC answers a refused call as a server with the interceptors would. The status is for logs and counts: sayGRPC has the
+// client see 200, as calls of gRPC have it.
+func refuseGRPC(interceptors *leasewaygrpc.Limits, w http.ResponseWriter, d leaseway.Decision) {
 	h := w.Header()
-	refusal, trailer := leasewaygrpc.Refusal(d)
+	refusal, trailer := interceptors.Refusal(d)
 	for name, values := range trailer {
 		h[http.CanonicalHeaderKey(name)] = values
 	}

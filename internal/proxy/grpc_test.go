@@ -107,14 +107,16 @@ func TestARefusalOfGRPCIsThatOfTheInterceptors(t *testing.T) {
   - {id: two, scope: /test.Echo/Check, limit: 2, window: 1h}
   - {id: named, scope: /test.Echo/Named, keyBy: apikey, missing: deny, limit: 1, window: 1s}`
 
-	f := serve(t, rules, Config{Upstreams: []string{silent(t)}})
+	const docs = "https://docs.example/limits"
+
+	f := serve(t, rules, Config{Upstreams: []string{silent(t)}, Docs: docs})
 	through, err := grpc.NewClient(f.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer through.Close()
 
-	limits := leasewaygrpc.New(f.limiter)
+	limits := leasewaygrpc.New(f.limiter, leasewaygrpc.WithDocs(docs))
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(limits.UnaryServer), grpc.ChainStreamInterceptor(limits.StreamServer),
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }))
 
@@ -164,7 +166,7 @@ func TestARefusalOfGRPCIsThatOfTheInterceptors(t *testing.T) {
 			t.Errorf("%s: pushback %q, want %q", method, got.pushback, want.pushback)
 		}
 
-		if !slices.Equal(got.details, want.details) || got.code != want.code || len(want.details) < 2 {
+		if !slices.Equal(got.details, want.details) || got.code != want.code || !slices.Contains(want.details, "Help "+docs) {
 			t.Errorf("%s: through the proxy\n%v %q, want\n%v %q", method, got.code, got.details, want.code, want.details)
 		}
 	}
@@ -199,6 +201,8 @@ func refusedCall(ctx context.Context, t *testing.T, conn *grpc.ClientConn, metho
 			seen.details = append(seen.details, "QuotaFailure "+d.GetViolations()[0].GetSubject()+" "+about)
 		case *errdetails.ErrorInfo:
 			seen.details = append(seen.details, fmt.Sprint("ErrorInfo ", d.GetReason(), d.GetDomain(), d.GetMetadata()))
+		case *errdetails.Help:
+			seen.details = append(seen.details, "Help "+d.GetLinks()[0].GetUrl())
 		default:
 			t.Errorf("a detail is %v", detail)
 		}

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway"
+	"github.com/leaseway/leaseway/leasewaygrpc"
 	"github.com/leaseway/leaseway/leasewayhttp"
 )
 
@@ -47,6 +48,7 @@ type Config struct {
 	Balance   string         // RoundRobin, the default, or LeastInFlight
 	Trusted   []netip.Prefix // peers whose X-Forwarded-* are believed and kept
 	Origins   []string       // whose pages may read refusals in browsers, such as https://app.example.com; "*" for all
+	Docs      string         // URL that refusals link to; "" for none
 
 	TLS           *tls.Config   // for https upstreams; nil trusts the system's roots
 	DialTimeout   time.Duration // to connect to an upstream; 0 is 5 s
@@ -124,10 +126,12 @@ func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 	})
 	limited := func(opts ...leasewayhttp.Option) http.Handler {
 		opts = append(opts, leasewayhttp.WithTrustedProxies(config.Trusted...), leasewayhttp.WithCORS(config.Origins...),
-			leasewayhttp.WithLogger(config.Logger))
+			leasewayhttp.WithDocs(config.Docs), leasewayhttp.WithLogger(config.Logger))
 		return leasewayhttp.New(limiter, opts...).Handler(passOn)
 	}
-	p.limited, p.limitedGRPC = limited(), limited(leasewayhttp.WithDenied(refuseGRPC))
+	interceptors := leasewaygrpc.New(limiter, leasewaygrpc.WithDocs(config.Docs))
+	p.limited, p.limitedGRPC = limited(), limited(leasewayhttp.WithDenied(
+		func(w http.ResponseWriter, _ *http.Request, d leaseway.Decision) { refuseGRPC(interceptors, w, d) }))
 	return p, nil
 }
 

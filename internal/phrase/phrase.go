@@ -1,4 +1,6 @@
-package leasewayhttp
+// Package phrase says spans of time as a sentence says them: "2 minutes", "an hour". What callers read in a refusal is made of it,
+// by leasewayhttp and leasewaygrpc above.
+package phrase
 
 import (
 	"strconv"
@@ -22,8 +24,8 @@ func units() [5]unit {
 	}
 }
 
-// appendWords says a duration in the largest unit that it is whole in: 90 s is "90 seconds", 120 s "2 minutes".
-func appendWords(dst []byte, d time.Duration) []byte {
+// AppendSpan says a duration in the largest unit that it is whole in: 90 s is "90 seconds", 120 s "2 minutes".
+func AppendSpan(dst []byte, d time.Duration) []byte {
 	for _, u := range units() {
 		if d < u.length || d%u.length != 0 {
 			continue
@@ -38,12 +40,12 @@ func appendWords(dst []byte, d time.Duration) []byte {
 	return append(dst, d.String()...)
 }
 
-// appendEvery says how often a quota is granted: "a minute", "every 90 seconds".
-func appendEvery(dst []byte, window time.Duration) []byte {
+// AppendEvery says how often a quota is granted: "a minute", "every 90 seconds".
+func AppendEvery(dst []byte, window time.Duration) []byte {
 	for _, u := range units() {
 		if window == u.length {
 			return append(append(append(dst, u.article...), ' '), u.name...)
 		}
 	}
-	return appendWords(append(dst, "every "...), window)
+	return AppendSpan(append(dst, "every "...), window)
 }
