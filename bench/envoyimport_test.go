@@ -209,7 +209,7 @@ func newOurs(t *testing.T, document []byte) *our {
 	t.Cleanup(func() { _ = l.Close(context.Background()) })
 
 	o := &our{}
-	envoyrls.New(l, envoyrls.ChargeAll).Register(o)
+	envoyrls.New(l, envoyrls.Config{Charge: envoyrls.ChargeAll}).Register(o)
 
 	return o
 }

@@ -165,6 +165,10 @@ func (r *rig) limits(t *testing.T) {
 			t.Errorf("%s over the limit: fields %v", method, got.header)
 		}
 
+		if link := got.header.Get("Link"); link != "<"+docsURL+`>; rel="help"` {
+			t.Errorf("%s over the limit: the link is %q", method, link)
+		}
+
 		if method != http.MethodHead {
 			got.wantProblem(t, "per-address")
 		}

@@ -95,6 +95,9 @@ http {
 	}
 }
 
+// docsURL is what refusals link to.
+const docsURL = "https://docs.example/limits"
+
 // newRig starts all three, from the files that are in this directory.
 func newRig(t *testing.T, k kind, closed bool) *rig {
 	t.Helper()
@@ -102,7 +105,8 @@ func newRig(t *testing.T, k kind, closed bool) *rig {
 	dir, address := t.TempDir(), freeAddress(t)
 	write(t, filepath.Join(dir, "rules.yaml"), rules)
 	leaseway := startProcess(t, os.Args[0], "serve", "--rules", filepath.Join(dir, "rules.yaml"), "--listen", address,
-		"--grpc-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--trusted-proxies", "127.0.0.1", "--log-format", "json")
+		"--grpc-listen", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--trusted-proxies", "127.0.0.1", "--log-format", "json",
+		"--docs-url", docsURL)
 	leaseway.Answers(t, address)
 
 	r := proxyBefore(t, k, closed, address)

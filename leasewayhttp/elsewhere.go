@@ -39,6 +39,9 @@ func (m *Middleware) AppendFields(to []Field, d *leaseway.Decision) (fields []Fi
 	}
 	to = append(to, Field{"leaseway-reason", d.Reason.String()}, Field{"cache-control", "no-store"},
 		Field{"content-type", "application/problem+json"})
+	if m.config.docs != "" {
+		to = append(to, Field{"link", m.helpLink()})
+	}
 	return to, m.body(&refusal{decision: *d, retryAfterSec: wait})
 }
 

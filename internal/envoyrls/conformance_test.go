@@ -144,7 +144,7 @@ func newDoor(tb testing.TB, document string, charge Charge) *Door {
 
 	tb.Cleanup(func() { _ = limiter.Close(context.Background()) })
 
-	return New(limiter, charge)
+	return New(limiter, Config{Charge: charge})
 }
 
 // ask sends a request in wire form through the door's own reading and writing.

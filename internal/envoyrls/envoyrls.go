@@ -41,6 +41,12 @@ const (
 // Charges are the values of Charge.
 func Charges() []Charge { return []Charge{ChargeTogether, ChargeAll} }
 
+// Config is how a Door answers.
+type Config struct {
+	Charge Charge // "" is ChargeTogether
+	Docs   string // URL that refusals link to; "" for none
+}
+
 // Door answers Envoy from a Limiter.
 type Door struct {
 	authv3.UnimplementedAuthorizationServer
@@ -54,8 +60,9 @@ type Door struct {
 }
 
 // New returns a Door to limiter.
-func New(limiter *leaseway.Limiter, charge Charge) *Door {
-	d := &Door{limiter: limiter, check: check.New(limiter), says: leasewayhttp.New(limiter), charge: charge}
+func New(limiter *leaseway.Limiter, config Config) *Door {
+	says := leasewayhttp.New(limiter, leasewayhttp.WithDocs(config.Docs))
+	d := &Door{limiter: limiter, check: check.New(limiter), says: says, charge: config.Charge}
 	d.info = &grpc.UnaryServerInfo{Server: d, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
 	d.calls.New = func() any {
 		c := &call{door: d}

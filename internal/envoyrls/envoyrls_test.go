@@ -229,7 +229,7 @@ func TestAStoreThatHangs(t *testing.T) {
 
 	defer func() { _ = limiter.Close(context.Background()) }()
 
-	door := New(limiter, ChargeTogether)
+	door := New(limiter, Config{})
 
 	for _, c := range []struct {
 		descriptors []*commonv3.RateLimitDescriptor
@@ -302,7 +302,7 @@ func TestManyDescriptorsWaitOnce(t *testing.T) {
 
 			began := time.Now()
 
-			response, err := ask(New(limiter, charge), message(t, msg))
+			response, err := ask(New(limiter, Config{Charge: charge}), message(t, msg))
 			if err != nil || response.GetOverallCode() != rlsv3.RateLimitResponse_OVER_LIMIT {
 				t.Errorf("%s: got %v, %v", charge, response.GetOverallCode(), err)
 			}

@@ -36,6 +36,7 @@ type Config struct {
 	Limiter *leaseway.Limiter
 	// Trusted are the networks of the proxies, who are asked, and are passed over in X-Forwarded-For. Empty trusts nobody.
 	Trusted []netip.Prefix
+	Docs    string       // URL that refusals link to; "" for none
 	Logger  *slog.Logger // for recovered panics; nil for none
 }
 
@@ -50,7 +51,7 @@ type Door struct {
 func New(config Config) *Door {
 	d := &Door{trusted: slices.Clone(config.Trusted)}
 	d.limits = leasewayhttp.New(config.Limiter, leasewayhttp.WithTrustedProxies(config.Trusted...),
-		leasewayhttp.WithMaxDelay(check.MaxDelay), leasewayhttp.WithLogger(config.Logger))
+		leasewayhttp.WithMaxDelay(check.MaxDelay), leasewayhttp.WithDocs(config.Docs), leasewayhttp.WithLogger(config.Logger))
 	d.checks = d.limits.Handler(http.HandlerFunc(allow))
 
 	return d

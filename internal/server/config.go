@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +62,8 @@ type Config struct {
 
 	Kill []string // what is switched off in this process, as rule.ParseSwitches reads it
 
+	DocsURL string // what refusals link to; "" for nothing
+
 	RLSCharge string // who pays when one of several Envoy descriptors is over its limit, as envoyrls.Charge has it
 
 	MeasureCPU bool // the worker shedder looks at the processor time of this machine or cgroup
@@ -109,6 +112,7 @@ func (c *Config) flags() *pflag.FlagSet {
 	fs.DurationVar(&c.Deadline, "deadline", 20*time.Millisecond, "how long a request waits for a coordinator before onUnavailable decides")
 	fs.StringVar(&c.SigningKeyFile, "signing-key-file", "", "`file` with the private keys that sign answers (default: one of its own)")
 
+	fs.StringVar(&c.DocsURL, "docs-url", "", "`URL` of what you tell callers about limits; refusals to clients of proxies link to it")
 	fs.StringVar(&c.RLSCharge, "rls-charge", string(envoyrls.ChargeTogether),
 		"when one of several Envoy descriptors is over its limit: together charges none of them, all charges the others")
 	fs.BoolVar(&c.MeasureCPU, "measure-cpu", false,
@@ -230,6 +234,10 @@ func (c *Config) validate() error {
 
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		errs = append(errs, usage("--tls-client-ca checks the certificates of TLS clients: set --tls-cert and --tls-key too"))
+	}
+
+	if u, err := url.Parse(c.DocsURL); c.DocsURL != "" && (err != nil || u.Scheme == "" || u.Host == "") {
+		errs = append(errs, usage("--docs-url %q is no URL: write one such as https://docs.example/limits", c.DocsURL))
 	}
 
 	if c.Proxy != nil {

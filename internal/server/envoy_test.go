@@ -1,8 +1,12 @@
 package server
 
 import (
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -14,6 +18,44 @@ import (
 
 	leasewayv1 "github.com/leaseway/leaseway/gen/leaseway/v1"
 )
+
+// What the operator says of the limits is linked in the refusals of every door that writes to the caller.
+func TestRefusalsLinkTheOperatorsPage(t *testing.T) {
+	const want = `<https://docs.example/limits>; rel="help"`
+
+	r := start(t, "--rules", file(t, "rules: [{id: none, block: true}]"), "--docs-url", "https://docs.example/limits",
+		"--trusted-proxies", "127.0.0.1")
+
+	if code, body := r.asProxy(t, http.MethodGet); code != http.StatusTooManyRequests ||
+		!strings.Contains(body, `"docs":"https://docs.example/limits"`) {
+		t.Errorf("a proxy is told %d %s", code, body)
+	}
+
+	conn, err := grpc.NewClient(r.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+
+	defer conn.Close()
+
+	limits, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{
+		Domain: "edge", Descriptors: []*commonv3.RateLimitDescriptor{{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "key", Value: "k"}}}},
+	})
+	must(t, err)
+
+	if !slices.ContainsFunc(limits.GetResponseHeadersToAdd(), func(h *corev3.HeaderValue) bool { return h.GetKey() == "link" && h.GetValue() == want }) {
+		t.Errorf("the rate limit service says %v", limits)
+	}
+
+	verdict, err := authv3.NewAuthorizationClient(conn).Check(t.Context(), &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
+		Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{Method: "GET", Path: "/v1/x"}},
+	}})
+	must(t, err)
+
+	if !slices.ContainsFunc(verdict.GetDeniedResponse().GetHeaders(), func(h *corev3.HeaderValueOption) bool {
+		return h.GetHeader().GetKey() == "link" && h.GetHeader().GetValue() == want
+	}) {
+		t.Errorf("external authorization says %v", verdict)
+	}
+}
 
 // Envoy's two services answer on the gRPC listener, over a real connection and to the generated clients.
 func TestEnvoyIsAnswered(t *testing.T) {

@@ -153,7 +153,7 @@ func (s *proxyServer) proxyConfig() (proxy.Config, error) {
 	config := proxy.Config{
 		Upstreams: p.Upstreams, Balance: p.Balance, Trusted: trusted, DialTimeout: p.DialTimeout, HeaderTimeout: p.UpstreamTimeout,
 		BodyTimeout: p.BodyTimeout, MaxBody: p.MaxBody, HealthPath: p.HealthPath, HealthEvery: p.HealthEvery, Logger: s.log,
-		Origins: p.CORSOrigins,
+		Origins: p.CORSOrigins, Docs: s.config.DocsURL,
 	}
 
 	if path := p.UpstreamCA; path != "" {

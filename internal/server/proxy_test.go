@@ -262,7 +262,7 @@ func TestAnAccessLogThatIsMovedAwayIsBegunAnew(t *testing.T) {
 
 func TestProxySettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
 	_, err := loadProxy("--listen", "nowhere", "--metrics-listen", "0.0.0.0:1", "--trusted-proxies", "x", "--max-body", "-1", "--max-header", "1",
-		"--access-log-format", "xml", "--idle-timeout", "0s", "--tls-key", "key")
+		"--access-log-format", "xml", "--idle-timeout", "0s", "--tls-key", "key", "--docs-url", "limits.html")
 
 	wrong, ok := errors.AsType[*UsageError](err)
 	if !ok {
@@ -271,7 +271,7 @@ func TestProxySettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
 
 	for _, flag := range []string{
 		"--upstream is missing", "--rules or --coordinator is missing", "--listen", "--metrics-listen 0.0.0.0:1", "--trusted-proxies",
-		"--max-body", "--max-header", "--access-log-format", "--idle-timeout", "--tls-cert and --tls-key",
+		"--max-body", "--max-header", "--access-log-format", "--idle-timeout", `--docs-url "limits.html" is no URL`, "--tls-cert and --tls-key",
 	} {
 		if !strings.Contains(wrong.Error(), flag) {
 			t.Errorf("nothing is said of %q in\n%s", flag, wrong)

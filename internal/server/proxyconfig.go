@@ -46,6 +46,7 @@ func (c *Config) proxyFlags() *pflag.FlagSet {
 	fs.StringSliceVar(&c.TrustedProxies, "trusted-proxies", nil,
 		"`networks` of proxies before this one, such as 10.0.0.0/8, whose X-Forwarded-* are believed and kept")
 
+	fs.StringVar(&c.DocsURL, "docs-url", "", "`URL` of what you tell callers about limits; refusals link to it")
 	fs.StringSliceVar(&p.CORSOrigins, "cors-origins", nil,
 		"`origins` whose pages may read refusals in browsers, such as https://app.example.com; * for all")
 	fs.StringVar(&p.Balance, "balance", proxy.RoundRobin, "how an upstream is chosen: round-robin or least-in-flight")

@@ -202,14 +202,14 @@ func (s *server) openDoors() error {
 	}
 
 	s.grpc = rpc.NewServer(config)
-	envoyrls.New(s.engine.limiter, envoyrls.Charge(s.config.RLSCharge)).Register(s.grpc)
+	envoyrls.New(s.engine.limiter, envoyrls.Config{Charge: envoyrls.Charge(s.config.RLSCharge), Docs: s.config.DocsURL}).Register(s.grpc)
 
 	trusted, err := s.config.trustedProxies()
 	if err != nil {
 		return err
 	}
 
-	proxies := proxycheck.New(proxycheck.Config{Limiter: s.engine.limiter, Trusted: trusted, Logger: s.log})
+	proxies := proxycheck.New(proxycheck.Config{Limiter: s.engine.limiter, Trusted: trusted, Docs: s.config.DocsURL, Logger: s.log})
 	sources := append(s.engine.sources(),
 		grpcCounts(s.grpc), httpCounts(&s.panics), proxyCounts(proxies), bareCallers(s.admin), buildInfo())
 	routes := routes{
