@@ -88,7 +88,8 @@ func temporary(t *testing.T, cmd *exec.Cmd) {
 }
 
 // run runs the demo for its JSON document, and holds it to its claims. On a machine that was too busy for the traffic, by
-// the demo's own word, how little was admitted says nothing.
+// the demo's own word, how little was admitted says nothing; nor do messages per request where requests came late, since a lease
+// is renewed by the clock.
 func run(t *testing.T, args ...string) demo.Result {
 	t.Helper()
 
@@ -113,7 +114,8 @@ func run(t *testing.T, args ...string) demo.Result {
 	for _, c := range r.Claims {
 		switch {
 		case c.Held:
-		case len(r.Warnings) > 0 && strings.Contains(c.Claim, "at least 98 %"):
+		case len(r.Warnings) > 0 && strings.Contains(c.Claim, "at least 98 %"),
+			r.Traffic.Behind && strings.Contains(c.Claim, "messages to the coordinator per 100 requests"):
 			t.Logf("%s: missed on a machine that was too busy: %s: %s: %s", c.Phase, c.Claim, c.Found, c.Missed)
 		default:
 			t.Errorf("%s: missed: %s: %s: %s", c.Phase, c.Claim, c.Found, c.Missed)
