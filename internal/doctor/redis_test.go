@@ -277,7 +277,7 @@ func TestNoConnection(t *testing.T) {
 
 // A cluster that lost a master and its replica is not complete, and says which nodes are gone.
 func TestClusterIsIncomplete(t *testing.T) {
-	cluster := redistest.New(t)
+	cluster := redistest.NewMortal(t)
 	config := at(cluster.Addresses()...)
 	begin(t, config)
 

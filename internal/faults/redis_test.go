@@ -179,7 +179,7 @@ func TestRedisMasterKilled(t *testing.T) {
 		keys  = 6
 	)
 
-	cluster := redistest.New(t)
+	cluster := redistest.NewMortal(t)
 	_, addresses := overRedis(t, `
 rules:
   - {id: r, keyBy: user, limit: 200, window: 1s, onUnavailable: deny}

@@ -200,20 +200,18 @@ func TestRedisOperated(t *testing.T) {
 		{"CLUSTER FAILOVER", failOver},
 	} {
 		t.Run(op.name, func(t *testing.T) {
-			const times = 3
-
 			s := shardedTraffic(t, cluster)
 			worst := s.without(t, op.do)
 
-			// The least of several times, as above.
-			for n := 1; n < times && slices.Max(worst) > most; n++ {
+			// The least of both times, as above. There is no third: nodes do not vote so soon again on who follows a master.
+			if slices.Max(worst) > most {
 				for i, again := range s.without(t, op.do) {
 					worst[i] = min(worst[i], again)
 				}
 			}
 
 			if slices.Max(worst) > most {
-				t.Errorf("each of %d times so many requests of the keys were decided without the store: %d, want %d at most", times, worst, most)
+				t.Errorf("each time so many requests of the keys were decided without the store: %d, want %d at most", worst, most)
 			}
 
 			s.exact(t)

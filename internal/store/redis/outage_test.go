@@ -102,7 +102,7 @@ func TestLoading(t *testing.T) {
 // A cluster of which a part is gone refuses everything, unless it is told otherwise. That is an outage of all keys, and
 // then those of the other parts have what they had.
 func TestClusterIsDown(t *testing.T) {
-	cluster := redistest.New(t)
+	cluster := redistest.NewMortal(t)
 	q := &taker{T: t, store: openAt(t, cluster.Addresses())}
 
 	key := ""

@@ -55,7 +55,7 @@ func (s *Servers) Shared(tb testing.TB) *Cluster {
 			return
 		}
 
-		s.cluster, s.err = start(dir)
+		s.cluster, s.err = startPatient(dir)
 		s.stop = func() {
 			if s.cluster != nil {
 				s.cluster.stop()
@@ -97,8 +97,22 @@ type Cluster struct {
 	Replicas []*Server // of the masters, in the same order
 }
 
-// New starts a cluster for tb alone, which may do with its servers what it likes.
+// New starts a cluster for tb alone, which may do with its servers what it likes but kill them.
 func New(tb testing.TB) *Cluster {
+	tb.Helper()
+
+	return own(tb, startPatient)
+}
+
+// NewMortal starts a cluster for tb alone, which may kill its servers: the others notice after a second. On a busy machine they may
+// take one for dead that lives.
+func NewMortal(tb testing.TB) *Cluster {
+	tb.Helper()
+
+	return own(tb, start)
+}
+
+func own(tb testing.TB, start func(dir string) (*Cluster, error)) *Cluster {
 	tb.Helper()
 	Needs(tb)
 
@@ -132,6 +146,27 @@ func (c *Cluster) stop() {
 }
 
 const masters = 3
+
+// startPatient starts a cluster whose nodes are not taken for dead while a busy machine lets them wait.
+func startPatient(dir string) (*Cluster, error) {
+	c, err := start(dir)
+	if err != nil {
+		return nil, err
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+
+	for _, s := range c.servers() { // only now, since they get to know each other sooner the other way
+		if err := s.Do(ctx, "CONFIG", "SET", "cluster-node-timeout", "5000"); err != nil {
+			c.stop()
+
+			return nil, err
+		}
+	}
+
+	return c, nil
+}
 
 // start starts a cluster whose servers work in directories below dir.
 func start(dir string) (*Cluster, error) {
