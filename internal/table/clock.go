@@ -16,6 +16,7 @@ const (
 	sleepAfter = 1000 // ticks without a request
 	ringSize   = 4096 // of slots for ticks that are over
 	ringShift  = 9    // of a tick, for its slot: two ticks begin 512 µs apart, see advance
+	longTicks  = 16   // that are remembered however old they are
 )
 
 // Clock is the holder's time: µs on the process's monotonic clock, and a coarse
@@ -34,12 +35,34 @@ type Clock struct {
 
 	mu    sync.Mutex // one tick ends at a time
 	ring  [ringSize]past
-	worst atomic.Int64 // the longest tick, µs
+	long  [longTicks]past // the longest ticks that are over, so that one pause does not make all forgotten ticks as long
+	worst atomic.Int64    // the longest of all others, µs
 	wake  chan struct{}
 }
 
 // past is a tick that is over. Its end is valid if its begin is the same before and after it was read.
 type past struct{ begin, end atomic.Int64 }
+
+// note writes down a tick that is over.
+func (p *past) note(begin, end int64) {
+	p.begin.Store(asleep)
+	p.end.Store(end)
+	p.begin.Store(begin)
+}
+
+// of returns when tick was over, if it is the one that was noted; of none the end is not after its begin.
+func (p *past) of(tick int64) (end int64, ok bool) {
+	if p.begin.Load() != tick {
+		return 0, false
+	}
+
+	end = p.end.Load()
+
+	return end, end > tick && p.begin.Load() == tick
+}
+
+// length is how long it lasted, µs; under the clock's lock.
+func (p *past) length() int64 { return p.end.Load() - p.begin.Load() }
 
 // NewClock returns the real clock. It ticks while Run runs.
 func NewClock() *Clock {
@@ -181,15 +204,31 @@ func (c *Clock) advance(tick int64) {
 	}
 
 	if old != asleep {
-		c.worst.Store(max(c.worst.Load(), now-old))
-
-		p := &c.ring[old>>ringShift%ringSize]
-		p.begin.Store(asleep)
-		p.end.Store(now)
-		p.begin.Store(old)
+		c.ring[old>>ringShift%ringSize].note(old, now)
+		c.keepLong(old, now)
 	}
 
 	c.tick.Store(tick)
+}
+
+// keepLong keeps a tick that is over if it is one of the longest, and counts the one that has to go, or the tick itself, among
+// all others; under the lock.
+func (c *Clock) keepLong(begin, end int64) {
+	least := &c.long[0]
+	for i := range c.long {
+		if p := &c.long[i]; p.length() < least.length() {
+			least = p
+		}
+	}
+
+	if end-begin <= least.length() {
+		c.worst.Store(max(c.worst.Load(), end-begin))
+
+		return
+	}
+
+	c.worst.Store(max(c.worst.Load(), least.length()))
+	least.note(begin, end)
 }
 
 // After returns the instant by which every request that saw tick had spent:
@@ -203,9 +242,12 @@ func (c *Clock) After(tick int64) int64 {
 		return c.now()
 	}
 
-	p := &c.ring[tick>>ringShift%ringSize]
-	if p.begin.Load() == tick {
-		if end := p.end.Load(); p.begin.Load() == tick {
+	if end, ok := c.ring[tick>>ringShift%ringSize].of(tick); ok {
+		return end
+	}
+
+	for i := range c.long {
+		if end, ok := c.long[i].of(tick); ok {
 			return end
 		}
 	}
