@@ -24,7 +24,7 @@ func (r *running) newToken(t *testing.T, role string) string {
 func (r *running) edge(t *testing.T, name string, options ...leaseway.Option) *leaseway.Rule {
 	t.Helper()
 
-	limiter, err := leaseway.Dial(t.Context(), []string{"grpc://" + r.GRPC}, append(options, leaseway.WithName(name))...)
+	limiter, err := leaseway.Dial(t.Context(), []string{"grpc://" + r.GRPC}, append(options, leaseway.WithName(name), leaseway.WithDeadline(patience))...)
 	must(t, err)
 	t.Cleanup(func() { must(t, limiter.Close(context.Background())) })
 
