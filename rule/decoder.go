@@ -19,6 +19,7 @@ type decoder struct {
 	content int  // what the walk has seen, against maxContent
 	aliased bool // an alias stood for its anchor
 	zones   map[string]*time.Location
+	known   []*Rule // of the set, beside those of the document
 
 	reviewing bool    // doubts are asked for
 	doubts    Errors  // what is allowed, and hardly meant

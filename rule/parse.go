@@ -3,6 +3,7 @@ package rule
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,6 +24,13 @@ const (
 // at once, and then there is no Set: a document is never half applied.
 func Parse(name string, src []byte) (*Set, error) {
 	return (&decoder{file: name, src: src}).parse()
+}
+
+// Extend reads a document as Parse does, to which belong rules that Parse has read before: its switches may name those, and in
+// the Set all are ordered by id. Of a set of thousands a change is so read in a part of the time. It is for documents that are
+// far below MaxDocument as a whole, which Extend does not see.
+func Extend(name string, src []byte, known []*Rule) (*Set, error) {
+	return (&decoder{file: name, src: src, known: known}).parse()
 }
 
 // parse reads the document, and gives a set or all errors.
@@ -72,7 +80,7 @@ func (d *decoder) document() *Set {
 	if v, ok := top.get("shedders"); ok {
 		set.Shedders = v.shedders()
 	}
-	set.Rules = top.rules()
+	set.Rules = top.join(top.rules())
 	if v, ok := top.get("switches"); ok {
 		set.Switches = v.switches(set.Rules)
 	}
@@ -108,7 +116,7 @@ func (o *object) rules() []*Rule {
 		return nil
 	}
 	items := v.list(MaxRules)
-	rules := make([]*Rule, 0, len(items))
+	rules := make([]*Rule, 0, len(items)+len(o.d.known))
 	lines := make(map[string]int, len(items))
 	for _, item := range items {
 		r := item.rule()
@@ -121,6 +129,24 @@ func (o *object) rules() []*Rule {
 			lines[r.ID] = item.node.Line
 		}
 		rules = append(rules, r)
+	}
+	return rules
+}
+
+// join puts those that were read before to the rules of the document.
+func (o *object) join(rules []*Rule) []*Rule {
+	if len(o.d.known) == 0 {
+		return rules
+	}
+	rules = append(rules, o.d.known...)
+	if len(rules) > MaxRules {
+		o.fail(fmt.Sprintf("has %d rules", len(rules)), fmt.Sprintf("at most %d fit", MaxRules))
+	}
+	slices.SortFunc(rules, func(a, b *Rule) int { return strings.Compare(a.ID, b.ID) })
+	for i, r := range rules[1:] {
+		if r.ID == rules[i].ID && r.ID != "" {
+			o.fail("the id "+quote(r.ID)+" is taken by a rule that was read before", "give each rule an id of its own")
+		}
 	}
 	return rules
 }

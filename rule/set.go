@@ -88,7 +88,7 @@ func (s *Set) Next(prev *Set, version uint64) *Set {
 		numbered := *r
 		numbered.Version = version
 		if prev != nil {
-			if old := prev.Rule(r.ID); old != nil && old.doesAs(r) {
+			if old := prev.Rule(r.ID); old != nil && (old == r || old.doesAs(r)) {
 				numbered.Version = old.Version
 			}
 		}

@@ -47,8 +47,8 @@ func DocumentSettings() []string {
 	return []string{"identity", "headers", "classes", "shedders", "switches"}
 }
 
-// Assemble makes a state of rows, and leaves out bad ones.
-func Assemble(head Head, rules, settings []Row) *State {
+// Assemble makes a state of rows, ordered by name, and leaves out bad ones.
+func (m *Memory) Assemble(head Head, rules, settings []Row) *State {
 	s := &State{
 		Head: head, Settings: make(map[string]json.RawMessage, len(settings)), Written: make(map[string]uint64, len(rules)+len(settings)),
 	}
@@ -64,23 +64,23 @@ func Assemble(head Head, rules, settings []Row) *State {
 		s.Written[row.Name] = row.Version
 	}
 	// Nearly always all are good, and one reading does.
-	set, err := rule.Parse("rules", Document(head.Rules, rules, s.Settings))
+	set, err := m.Parse(head.Rules, rules, s.Settings)
 	if err != nil || !namesAgree(set, rules) {
-		rules = slices.DeleteFunc(rules, func(row Row) bool { return s.reject(RulePlace(row.Name), checkRule(row)) })
-		set, err = rule.Parse("rules", Document(head.Rules, rules, s.Settings))
+		rules = slices.DeleteFunc(rules, func(row Row) bool { return s.reject(RulePlace(row.Name), m.checkRule(row)) })
+		set, err = m.Parse(head.Rules, rules, s.Settings)
 	}
 	// Each is good by itself, and together they are not. Switches stay as far as they can: one that was thrown must not be undone
 	// because another one speaks of a rule that is not there.
 	if value, pruned := pruneSwitches(s.Settings["switches"], rules); err != nil && pruned {
 		s.reject(SettingPlace("switches"), fmt.Errorf("does not fit the rules: %w", err))
 		s.Settings["switches"] = value
-		set, err = rule.Parse("rules", Document(head.Rules, rules, s.Settings))
+		set, err = m.Parse(head.Rules, rules, s.Settings)
 	}
 	for _, name := range slices.Backward(DocumentSettings()) {
 		if _, ok := s.Settings[name]; ok && err != nil {
 			s.reject(SettingPlace(name), fmt.Errorf("does not fit the rest: %w", err))
 			delete(s.Settings, name)
-			set, err = rule.Parse("rules", Document(head.Rules, rules, s.Settings))
+			set, err = m.Parse(head.Rules, rules, s.Settings)
 		}
 	}
 	if err != nil {
@@ -123,7 +123,10 @@ func pruneSwitches(value json.RawMessage, rules []Row) (json.RawMessage, bool) {
 	return value, len(ofRules) < before && err1 == nil && err2 == nil
 }
 
-func checkRule(row Row) error {
+func (m *Memory) checkRule(row Row) error {
+	if m.rule(row) != nil {
+		return nil
+	}
 	if !json.Valid(row.Document) { // or else what is joined to it would change its meaning
 		return errors.New("the document is no JSON")
 	}

@@ -30,7 +30,7 @@ var _ rulestore.Store = (*Store)(nil)
 
 // New returns a Store of the file at path, without rules until the first Show.
 func New(path string) *Store {
-	return &Store{path: path, state: rulestore.Assemble(rulestore.Head{}, nil, nil), changed: make(chan struct{})}
+	return &Store{path: path, state: new(rulestore.Memory).Assemble(rulestore.Head{}, nil, nil), changed: make(chan struct{})}
 }
 
 // Show takes the rules that are in force now, under their version. It does not change them.

@@ -23,7 +23,7 @@ func (s *Store) Load(ctx context.Context) (*rulestore.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rulestore.Assemble(head.head(), rules, settings), nil
+	return s.memory.Assemble(head.head(), rules, settings), nil
 }
 
 // rows reads rules and settings, ordered by name.

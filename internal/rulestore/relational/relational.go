@@ -80,6 +80,7 @@ type Store struct {
 	db      *sql.DB
 	dialect Dialect
 	config  Config
+	memory  rulestore.Memory
 
 	// Held by the writer of this process that is at work, and by the one of overrides: waiting here costs no connection.
 	turn, overridesTurn chan struct{}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/leaseway/leaseway/internal/rulestore"
 	"github.com/leaseway/leaseway/rule"
@@ -16,22 +17,15 @@ func (w *write) writeRules(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	before := rulestore.Assemble(w.head.head(), rules, settings)
+	before := w.store.memory.Assemble(w.head.head(), rules, settings)
 	if err := w.conditions(before); err != nil {
 		return err
 	}
-	next, changed, err := w.next(before)
+	changed, err := w.next(before, rules)
 	if err != nil {
 		return err
 	}
-	canonical, err := rulestore.Canonical(next)
-	if err != nil {
-		return err
-	}
-	for _, row := range canonical {
-		if !changed[row.Name] {
-			continue
-		}
+	for _, row := range changed {
 		if err := w.put(ctx, "rules", "id", rulestore.Row{Name: row.Name, Document: row.Document}); err != nil {
 			return err
 		}
@@ -99,27 +93,25 @@ func holds(condition rulestore.Condition, have uint64, place string) error {
 	return &rulestore.Error{Code: rulestore.Conflict, Place: place, Message: message, Fix: "read it again, and change what is there now"}
 }
 
-// next is the set that comes of the change, numbered, and which of its rules the change names. Bad rows count only when they
-// are named: they do not keep the others from being changed.
-func (w *write) next(before *rulestore.State) (*rule.Set, map[string]bool, error) {
-	rules, err := rulestore.Canonical(before.Set)
-	if err != nil {
-		return nil, nil, err
-	}
-	changed := make(map[string]bool, len(w.change.Rules))
+// next checks the set that comes of the change, and returns the rows of the rules that it puts there, numbered. Bad rows count only
+// when they are named: they do not keep the others from being changed.
+func (w *write) next(before *rulestore.State, rows []rulestore.Row) ([]rulestore.Row, error) {
 	named := make(map[string]bool, len(w.change.Rules))
 	put := make([]*rule.Rule, 0, len(w.change.Rules))
 	for _, one := range w.change.Rules {
 		named[one.ID] = true
 		if one.Rule != nil {
-			put, changed[one.ID] = append(put, one.Rule), true
+			put = append(put, one.Rule)
 		}
 	}
-	rules = slices.DeleteFunc(rules, func(row rulestore.Row) bool { return named[row.Name] })
 	more, err := rulestore.Canonical(&rule.Set{Rules: put})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	good := slices.DeleteFunc(slices.Clone(rows), func(row rulestore.Row) bool {
+		return named[row.Name] || before.Set.Rule(row.Name) == nil
+	})
+	all := slices.SortedFunc(slices.Values(append(good, more...)), func(a, b rulestore.Row) int { return strings.Compare(a.Name, b.Name) })
 	settings := before.Settings
 	for _, one := range w.change.Settings {
 		if one.Value == nil {
@@ -128,11 +120,15 @@ func (w *write) next(before *rulestore.State) (*rule.Set, map[string]bool, error
 			settings[one.Name] = one.Value
 		}
 	}
-	set, err := rule.Parse("rules", rulestore.Document(w.version, append(rules, more...), settings))
+	set, err := w.store.memory.Parse(w.version, all, settings)
 	if err != nil {
-		return nil, nil, &rulestore.Error{Code: rulestore.Invalid, Message: "what comes of the change is no rule document", Err: err}
+		return nil, &rulestore.Error{Code: rulestore.Invalid, Message: "what comes of the change is no rule document", Err: err}
 	}
-	return set.Next(before.Set, w.version), changed, nil
+	set = set.Next(before.Set, w.version)
+	for i, r := range put {
+		put[i] = set.Rule(r.ID)
+	}
+	return rulestore.Canonical(&rule.Set{Rules: put})
 }
 
 // put writes a row of a table whose key is in the column name.
