@@ -136,6 +136,8 @@ func statusOf(code rulestore.Code, conditional bool) int {
 		return http.StatusConflict
 	case rulestore.ReadOnly:
 		return http.StatusConflict
+	case rulestore.Full:
+		return http.StatusInsufficientStorage
 	case rulestore.Busy, rulestore.Unavailable:
 	}
 

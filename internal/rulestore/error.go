@@ -17,6 +17,8 @@ const (
 	Busy
 	// ReadOnly is a change to a store that takes none.
 	ReadOnly
+	// Full is a change for which there is no room.
+	Full
 	// Unavailable is a store that cannot be reached, or failed.
 	Unavailable
 )

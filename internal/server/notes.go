@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/leaseway/leaseway/internal/coordinator"
@@ -32,6 +33,8 @@ type notes struct {
 	alone       bool                        // no other coordinator counts in the same store
 	now         func() time.Time
 	log         *slog.Logger
+
+	unwritable atomic.Bool // when the store was last given a note it could take none
 }
 
 const (
@@ -105,6 +108,9 @@ func (n *notes) run(ctx context.Context) {
 		if err == nil {
 			err = n.pin(ctx, text)
 		}
+
+		code := rulestore.CodeOf(err) // Busy comes of an import, and passes
+		n.unwritable.Store(code == rulestore.ReadOnly || code == rulestore.Full || code == rulestore.Unavailable)
 
 		if err == nil {
 			last, pinned, failed = gist, n.now(), false

@@ -192,6 +192,8 @@ func (e *engine) feedFault() string {
 		return "an older state of the rule store was found: the last good rules go on until it has stood for a few seconds"
 	case stats.Down != "":
 		return "the rule store does not answer: the last good rules go on, and none can be changed"
+	case e.notes.unwritable.Load():
+		return "the rule store takes no changes, as the log says: its rules go on"
 	case stats.Stuck != "":
 		return "the rules of the rule store are not in force: the last good ones go on"
 	case stats.Bad > 0:

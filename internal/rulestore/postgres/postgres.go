@@ -187,6 +187,8 @@ func codeOf(err error) rulestore.Code {
 	switch e.Code {
 	case "25006": // read_only_sql_transaction
 		return rulestore.ReadOnly
+	case "53100": // disk_full
+		return rulestore.Full
 	case "40001", "40P01", "55P03": // serialization_failure, deadlock_detected, lock_not_available
 		return rulestore.Busy
 	}

@@ -233,6 +233,11 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		}
 	case rulestore.Busy:
 		return busy(err)
+	case rulestore.Full:
+		return &rulestore.Error{
+			Code: rulestore.Full, Message: "the rule store has no room for changes",
+			Fix: "make room on the disk of the database; the rules in use go on meanwhile", Err: OneLine(err),
+		}
 	default:
 		return &rulestore.Error{
 			Code: rulestore.Unavailable, Message: "the rule store does not answer",

@@ -146,6 +146,7 @@ const (
 	busy     = 5
 	locked   = 6
 	readOnly = 8
+	full     = 13
 )
 
 func codeOf(err error) rulestore.Code {
@@ -158,6 +159,8 @@ func codeOf(err error) rulestore.Code {
 		return rulestore.Busy
 	case readOnly:
 		return rulestore.ReadOnly
+	case full:
+		return rulestore.Full
 	}
 	return 0
 }
