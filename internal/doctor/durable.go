@@ -87,13 +87,22 @@ func judgeData(v *redis.Survey) []Finding {
 	d := v.Data
 
 	switch {
+	case d.Err != nil:
+		r.add(Bad, "", fmt.Sprintf("whether all of it is there cannot be told, since %d of %d parts cannot be read: %v",
+			d.Unread, d.Marks, d.Err),
+			"see the findings above; a user needs the rights that the documentation lists")
+
+		if d.Missing == 0 || d.Missing+d.Unread == d.Marks { // perhaps there is none yet
+			break
+		}
+
+		r.add(Warn, "", lostParts(&d), whyLost)
 	case d.ID == 0 && d.Missing == d.Marks:
 		return r.or("none yet under this prefix: the first coordinator begins it")
 	case d.ID == 0:
 		r.add(Warn, "", "what says whose data it is was lost", "start a coordinator: it says it again")
 	case d.Missing > 0:
-		r.add(Warn, "", fmt.Sprintf("%d of %d parts lost their data, and nobody has asked for it since: their budgets begin as used up",
-			d.Missing, d.Marks), "find out why (a restart without data on the disk, FLUSHALL, eviction); rules may say afterLoss: full")
+		r.add(Warn, "", lostParts(&d), whyLost)
 	case d.Lost > 0:
 		r.add(Warn, "", fmt.Sprintf("%d of %d parts lost their data, last at %s", d.Lost, d.Marks,
 			time.UnixMicro(d.LastLoss).UTC().Format(time.RFC3339)),
@@ -107,4 +116,11 @@ func judgeData(v *redis.Survey) []Finding {
 	}
 
 	return r.or("id %016x, complete%s; %s", d.ID, since, several(int(d.Holders), "live holder"))
+}
+
+const whyLost = "find out why (a restart without data on the disk, FLUSHALL, eviction); rules may say afterLoss: full"
+
+func lostParts(d *redis.Data) string {
+	return fmt.Sprintf("%d of %d parts lost their data, and nobody has asked for it since: their budgets begin as used up",
+		d.Missing, d.Marks)
 }

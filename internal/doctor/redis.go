@@ -32,19 +32,11 @@ func Redis(ctx context.Context, config *redis.Config) ([]Finding, uint64) {
 	defer reader.Close()
 
 	survey, err := reader.Survey(ctx)
-	if err != nil && len(survey.Nodes) == 0 {
+	if err != nil {
 		return []Finding{noConnection(ctx, config, err)}, 0
 	}
 
-	findings := judge(survey)
-	if err != nil {
-		findings = append(findings, Finding{
-			State: Bad, Check: checkData, Says: fmt.Sprintf("the data cannot be read: %v", err),
-			Fix: "see the findings above; a user needs the rights that the documentation lists",
-		})
-	}
-
-	return findings, survey.Data.ID
+	return judge(survey), survey.Data.ID
 }
 
 // judge says what to think of a survey.
@@ -301,7 +293,7 @@ func judgeFunctions(v *redis.Survey) []Finding {
 			"when no coordinator of those versions runs any more, on each master: FUNCTION DELETE and their name (50 kB each)")
 	}
 
-	if v.Data.ID == 0 {
+	if v.Data.ID == 0 && v.Data.Err == nil {
 		return r.or("none yet: the first coordinator loads them")
 	}
 

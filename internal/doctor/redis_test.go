@@ -312,6 +312,29 @@ func TestClusterIsIncomplete(t *testing.T) {
 	}
 }
 
+// Of a master that only cannot be reached it is not said that its data was lost, and neither of the others.
+func TestAMasterOutOfReachHasLostNothing(t *testing.T) {
+	cluster := redistest.New(t)
+	config := at(cluster.Addresses()...)
+	begin(t, config)
+
+	for _, s := range slices.Concat(cluster.Masters, cluster.Replicas) {
+		command(t, s, "CONFIG", "SET", "cluster-require-full-coverage", "no")
+	}
+
+	cluster.Replicas[1].Kill()
+	cluster.Masters[1].Kill()
+	until(t, "the others notice", says(t, cluster.Masters[0], "cluster_slots_fail:5461", "CLUSTER", "INFO"))
+
+	findings := look(t, config)
+	expect(t, findings, Finding{State: Bad, Check: checkConnection, Says: "it does not answer"})
+	expect(t, findings, Finding{State: Bad, Check: checkData, Says: "cannot be told, since 341 of 1024 parts cannot be read"})
+
+	if text := fmt.Sprint(findings); strings.Contains(text, "lost their data") || strings.Contains(text, "was lost") {
+		t.Errorf("a master cannot be reached, and it says that data was lost: %+v", findings)
+	}
+}
+
 // What no test can do to a real server is judged as a server would tell it.
 func TestJudgements(t *testing.T) {
 	node := func(change func(*redis.Node)) *redis.Survey {
@@ -347,10 +370,11 @@ func TestJudgements(t *testing.T) {
 		"append-only file": {node(func(n *redis.Node) {
 			n.Info = cloned(cloned(n.Info, "aof_enabled", "1"), "aof_last_write_status", "err")
 		}), Bad, checkPersistence},
-		"lost their data":     {lossy(node(func(*redis.Node) {}), 7, 0), Warn, checkData},
-		"last at 2026":        {lossy(node(func(*redis.Node) {}), 0, 7), Warn, checkData},
-		"cluster is \"fail\"": {clustered(node(func(*redis.Node) {}), "fail"), Bad, checkCluster},
-		"16000 of 16384":      {clustered(node(func(*redis.Node) {}), "ok"), Bad, checkCluster},
+		"7 of 1024 parts cannot be read": {unread(node(func(*redis.Node) {}), 7), Bad, checkData},
+		"lost their data":                {lossy(node(func(*redis.Node) {}), 7, 0), Warn, checkData},
+		"last at 2026":                   {lossy(node(func(*redis.Node) {}), 0, 7), Warn, checkData},
+		"cluster is \"fail\"":            {clustered(node(func(*redis.Node) {}), "fail"), Bad, checkCluster},
+		"16000 of 16384":                 {clustered(node(func(*redis.Node) {}), "ok"), Bad, checkCluster},
 	} {
 		expect(t, judge(test.survey), Finding{State: test.state, Check: test.check, Says: says})
 	}
@@ -370,6 +394,12 @@ func cloned(fields map[string]string, pairs ...string) map[string]string {
 
 func lossy(v *redis.Survey, missing, lost int) *redis.Survey {
 	v.Data.Missing, v.Data.Lost, v.Data.LastLoss = missing, lost, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+	return v
+}
+
+func unread(v *redis.Survey, parts int) *redis.Survey {
+	v.Data.Unread, v.Data.Err = parts, context.DeadlineExceeded
 
 	return v
 }

@@ -99,8 +99,8 @@ func TestALossIsOfTheTimeAtWhichItWasFoundAnywhere(t *testing.T) {
 		}
 
 		survey, err := reader.Survey(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || survey.Data.Err != nil {
+			t.Fatalf("%+v, %v", survey, err)
 		}
 
 		return survey.Data

@@ -92,7 +92,7 @@ func TestLeastRights(t *testing.T) {
 	r := openReader(t, Config{Addresses: []string{server.Address}, Username: "leaseway-looks", Password: "secret"})
 
 	survey, err := r.Survey(t.Context())
-	if err != nil || len(survey.Nodes) != 1 || survey.Nodes[0].Settings == nil || survey.Nodes[0].Libraries == nil || survey.Data.ID != s.ID() {
+	if err != nil || survey.Data.Err != nil || len(survey.Nodes) != 1 || survey.Nodes[0].Settings == nil || survey.Nodes[0].Libraries == nil || survey.Data.ID != s.ID() {
 		t.Errorf("who looks sees %+v (%v)", survey, err)
 	}
 
@@ -134,7 +134,7 @@ func TestLeastRightsInACluster(t *testing.T) {
 	r := openReader(t, Config{Addresses: cluster.Addresses(), Username: "leaseway-looks", Password: "secret"})
 
 	survey, err := r.Survey(t.Context())
-	if err != nil || survey.Cluster["cluster_state"] != "ok" || survey.Data.ID != s.ID() {
+	if err != nil || survey.Data.Err != nil || survey.Cluster["cluster_state"] != "ok" || survey.Data.ID != s.ID() {
 		t.Errorf("who looks sees %+v (%v)", survey, err)
 	}
 }

@@ -60,16 +60,18 @@ type SentinelNode struct {
 
 // Data is what the keys of the prefix say of themselves.
 type Data struct {
+	Err      error         // why some of what follows is not known; nil: all is
 	ID       uint64        // 0 for none
 	Age      time.Duration // since it began, or was last said to be kept; 0 if that is not known
 	Marks    int           // how many slots should have one
 	Missing  int           // how many have none: their data was lost, and nobody asked since
+	Unread   int           // how many could not be read, as their server does not answer: nothing is known of them
 	Lost     int           // how many say that data was lost
 	LastLoss int64         // µs since the Unix epoch
 	Holders  int64         // that live
 }
 
-// Survey looks at the servers, and changes nothing.
+// Survey looks at the servers, and changes nothing. What it could not learn is missing in what it returns.
 func (r *Reader) Survey(ctx context.Context) (*Survey, error) {
 	library, err := newLibrary()
 	if err != nil {
@@ -115,9 +117,9 @@ func (r *Reader) Survey(ctx context.Context) (*Survey, error) {
 	wait.Wait()
 	slices.SortFunc(v.Nodes, func(a, b Node) int { return strings.Compare(a.Address, b.Address) })
 
-	v.Data, err = r.data(ctx)
+	v.Data = r.data(ctx)
 
-	return v, err
+	return v, nil
 }
 
 // lookAt asks one server for what it says of itself.
@@ -200,52 +202,31 @@ func libraryNames(list []rueidis.RedisMessage) []string {
 	return names
 }
 
-// data reads the marks and what says whose data it is.
-func (r *Reader) data(ctx context.Context) (d Data, err error) {
+// data reads the marks and what says whose data it is. A node that does not answer hides its own part only.
+func (r *Reader) data(ctx context.Context) (d Data) {
 	marks := r.names.marks()
-	gets := make([]rueidis.Completed, 0, len(marks)+1)
+	asks := make([]rueidis.Completed, 0, len(marks)+2)
 
 	for _, mark := range marks {
-		gets = append(gets, r.client.B().Get().Key(mark).Build())
+		asks = append(asks, r.client.B().Get().Key(mark).Build())
 	}
 
+	asks = append(asks, r.client.B().Get().Key(r.names.id()).Build(), r.client.B().Pttl().Key(r.names.id()).Build())
 	d.Marks = len(marks)
+	answers := r.client.DoMulti(ctx, asks...) // together: those who wait for a dead node leave no time for others
 
-	for _, response := range r.client.DoMulti(ctx, gets...) {
-		mark, err := textOf(response)
-		if err != nil {
-			return d, fmt.Errorf("the marks of the data: %w", err)
-		}
-
-		if mark == "" {
-			d.Missing++
-
-			continue
-		}
-
-		loss, err := lossIn(mark)
-		if err != nil {
-			return d, fmt.Errorf("the marks of the data: %w", err)
-		}
-
-		if loss > 0 {
-			d.Lost++
-			d.LastLoss = max(d.LastLoss, loss)
-		}
+	for _, answer := range answers[:len(marks)] {
+		d.mark(answer)
 	}
 
-	id, err := textOf(r.client.Do(ctx, r.client.B().Get().Key(r.names.id()).Build()))
-	if err != nil {
-		return d, err
-	}
+	id, err := textOf(answers[len(marks)])
+	d.fail(err)
 
 	if len(id) == 8 {
 		d.ID = binary.BigEndian.Uint64([]byte(id))
 
-		left, err := r.client.Do(ctx, r.client.B().Pttl().Key(r.names.id()).Build()).AsInt64()
-		if err != nil {
-			return d, err
-		}
+		left, err := answers[len(marks)+1].AsInt64()
+		d.fail(err)
 
 		if left > 0 {
 			d.Age = keepData - time.Duration(left)*time.Millisecond
@@ -254,12 +235,45 @@ func (r *Reader) data(ctx context.Context) (d Data, err error) {
 
 	now, err := timeOf(ctx, r.client, r.clock)
 	if err != nil {
-		return d, err
+		d.fail(err)
+
+		return d
 	}
 
 	d.Holders, err = r.client.Do(ctx, r.client.B().Zcount().Key(r.names.holders()).Min(decimal(now)).Max("+inf").Build()).AsInt64()
+	d.fail(err)
 
-	return d, err
+	return d
+}
+
+// mark takes in what a mark says.
+func (d *Data) mark(answer rueidis.RedisResult) {
+	mark, err := textOf(answer)
+	if err == nil && mark == "" {
+		d.Missing++
+
+		return
+	}
+
+	var loss int64
+	if err == nil {
+		loss, err = lossIn(mark)
+	}
+
+	if err != nil {
+		d.Unread++
+		d.fail(fmt.Errorf("the marks of the data: %w", err))
+	} else if loss > 0 {
+		d.Lost++
+		d.LastLoss = max(d.LastLoss, loss)
+	}
+}
+
+// fail keeps the first error.
+func (d *Data) fail(err error) {
+	if d.Err == nil {
+		d.Err = err
+	}
 }
 
 // sentinels asks each sentinel whether enough of them could fail over.
