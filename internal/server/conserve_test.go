@@ -97,7 +97,9 @@ func TestARuleStoreThatIsReadOnly(t *testing.T) {
 		return got.status == http.StatusConflict
 	})
 	r.want(t, "GET /admin/rules", "", expected{http.StatusOK, "things"})
-	eventually(t, "/readyz says it", func() bool { return strings.Contains(r.call(t, http.MethodGet, "/readyz", "").body, "takes no changes") })
+	eventually(t, "/readyz says it", func() bool {
+		return strings.Contains(r.call(t, http.MethodGet, "/readyz", "").body, "takes no changes")
+	})
 
 	if got := r.admitted(t, 3, things("ada", 1)); got != 3 {
 		t.Errorf("%d of 3 were admitted", got)

@@ -113,6 +113,10 @@ func (n *notes) run(ctx context.Context) {
 		n.unwritable.Store(code == rulestore.ReadOnly || code == rulestore.Full || code == rulestore.Unavailable)
 
 		if err == nil {
+			if failed {
+				n.log.Info("the rule store takes notes of the holders again")
+			}
+
 			last, pinned, failed = gist, n.now(), false
 		} else if ctx.Err() == nil && !failed {
 			failed = true
