@@ -35,6 +35,7 @@ type Set struct {
 	classifier             *classifier // nil without Classes
 	ignoresIP, ignoresPath bool
 	domains                map[string]bool // that rules name
+	callerHeaders          []string
 }
 
 // compile makes a set of checked rules ready to match.
@@ -48,8 +49,36 @@ func (s *Set) compile() *Set {
 	}
 	s.ignoresIP = s.Shedders.Worker == nil && !slices.ContainsFunc(s.Rules, func(r *Rule) bool { return r.readsIP() })
 	s.ignoresPath = !s.index.readsPaths() && (s.classifier == nil || !s.classifier.scopes.index.readsPaths())
+	s.callerHeaders = s.headersOfCallers()
 	return s
 }
+
+// headersOfCallers returns the names of the headers that Identity and keys name, each once.
+func (s *Set) headersOfCallers() (names []string) {
+	for _, c := range s.Identity.APIKey {
+		if c.Bearer {
+			names = append(names, "Authorization")
+		} else {
+			names = append(names, c.Header)
+		}
+	}
+	if header := s.Identity.User.Header; header != "" {
+		names = append(names, header)
+	}
+	for _, r := range s.Rules {
+		for _, part := range r.KeyBy {
+			if part.Kind == KeyHeader {
+				names = append(names, part.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// CallerHeaders are the canonical names of the headers that say whose budget is spent. The first of several lines counts: a door that
+// passes a request on must pass that line alone, or its server may take the caller for another. It must not be changed.
+func (s *Set) CallerHeaders() []string { return s.callerHeaders }
 
 // ReadsIP says whether anything about a request depends on Request.IP: a rule's key, or whom the worker shedder refuses. Doors
 // need not find out the address of a caller otherwise.

@@ -51,6 +51,7 @@ func (e *exchange) keepFields(h http.Header) {
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // as it came, however it is spelled
 	r.Out.Host = r.In.Host
+	p.passCounted(r.Out.Header)
 	// Clone has copied the names that were announced, and not the map that the values come into.
 	r.Out.Trailer = r.In.Trailer
 
@@ -65,6 +66,16 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	for _, name := range [...]string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if said := r.In.Header[name]; len(said) > 0 {
 			r.Out.Header[name] = said
+		}
+	}
+}
+
+// passCounted leaves of each field that says who calls the line that was counted: an upstream that takes another one, as some do,
+// would serve a caller at the expense of whomever it liked.
+func (p *Proxy) passCounted(h http.Header) {
+	for _, name := range p.limiter.Rules().CallerHeaders() {
+		if lines := h[name]; len(lines) > 1 {
+			h[name] = lines[:1]
 		}
 	}
 }

@@ -65,6 +65,7 @@ type Config struct {
 
 // Proxy passes on what a Limiter allows. It is an http.Handler, safe for concurrent use. Run it, too.
 type Proxy struct {
+	limiter *leaseway.Limiter
 	config  Config
 	fleet   *fleet
 	buffers sync.Pool
@@ -106,7 +107,7 @@ func New(limiter *leaseway.Limiter, config Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{config: config, fleet: fleet, buffers: sync.Pool{New: newBuffer}}
+	p := &Proxy{limiter: limiter, config: config, fleet: fleet, buffers: sync.Pool{New: newBuffer}}
 	forward := &httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		Transport:      fleet,

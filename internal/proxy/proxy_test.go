@@ -41,6 +41,39 @@ func TestRequestsPassAsTheyCame(t *testing.T) {
 	}
 }
 
+// Who is counted is who the upstream sees, whichever of several lines it reads.
+func TestOfSeveralLinesTheCountedOneIsPassed(t *testing.T) {
+	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header["X-Api-Key"], r.Header["Authorization"], r.Header["X-User"], r.Header["X-Tenant"], r.Header["X-Other"])
+	})
+	f := serve(t, `
+identity: {apikey: [X-API-Key, bearer], user: {header: X-User, trusted: true}}
+rules:
+  - {id: keys, keyBy: apikey, limit: 1, window: 1h}
+  - {id: tenants, keyBy: ["header:X-Tenant", user], limit: 100, window: 1h}
+`, Config{Upstreams: []string{up.URL}})
+
+	ask := func(key string) (int, string) {
+		resp, body := f.get(t, "/", "X-API-Key", key, "X-API-Key", "real", "Authorization", "Bearer a", "Authorization", "Bearer b",
+			"X-User", "u", "X-User", "v", "X-Tenant", "s", "X-Tenant", "t", "X-Other", "1", "X-Other", "2")
+
+		return resp.StatusCode, body
+	}
+
+	if status, body := ask("one"); status != http.StatusOK || body != "[one] [Bearer a] [u] [s] [1 2]" {
+		t.Errorf("got %d %s", status, body)
+	}
+
+	if status, _ := ask("one"); status != http.StatusTooManyRequests {
+		t.Errorf("the second request of a key was answered by %d", status)
+	}
+
+	// An empty line is no key: the next place names the caller, and no upstream finds a key behind it.
+	if status, body := ask(""); status != http.StatusOK || body != "[] [Bearer a] [u] [s] [1 2]" {
+		t.Errorf("got %d %s", status, body)
+	}
+}
+
 // A refusal, a shed request and an upstream that is down are three things, and a client must be able to tell.
 func TestRefusalsAreToldFromAnUpstreamThatIsDown(t *testing.T) {
 	var asked atomic.Int64
