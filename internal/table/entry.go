@@ -42,7 +42,7 @@ type rest struct {
 	line    *line  // nil: nobody waits
 	counted int64  // of TotalSpent, in the rule's counts
 	asks    uint32 // messages about it
-	visit   uint32 // the wheel's slot for it, the lower half; under the wheel's lock
+	visit   uint8  // the wheel's slot for it; under the wheel's lock
 	won     int64  // when the store last gave it a take
 	used    int64  // when a request last came to the slow path
 	downTo  int64  // until then its store does not answer

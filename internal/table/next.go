@@ -12,8 +12,8 @@ func (t *Table) Next() (at int64, ok bool) {
 	defer w.mu.Unlock()
 
 	for slot := w.at + 1; slot < w.at+wheelSlots; slot++ {
-		for _, sp := range w.slots[slot%wheelSlots] {
-			if due := max(slot*slotWidth, sp.entry.due/slotWidth*slotWidth); sp.entry.visit == uint32(sp.at) && (!ok || due < at) {
+		for _, e := range w.slots[slot%wheelSlots] {
+			if due := max(slot*slotWidth, e.due/slotWidth*slotWidth); int64(e.visit) == slot%wheelSlots && (!ok || due < at) {
 				at, ok = due, true
 			}
 		}

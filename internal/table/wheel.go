@@ -11,22 +11,17 @@ const (
 	idleAfter  = 2_000_000 // µs without a request after which a key may leave
 	busyAgain  = 20_000    // µs until a key with a flight under way is looked at again
 	oweAgain   = 100_000   // µs between two tries to report debt
+	keepSpokes = 128       // appointments for which a slot keeps its memory when it was turned
 )
 
 // wheel visits every entry when something is due for it: the renewal of its
 // lease, debt to report, or leaving. Times beyond one turn are met with a visit on the way.
 type wheel struct {
 	mu     sync.Mutex
-	slots  [wheelSlots][]spoke
-	spokes int           // in all slots
-	at     int64         // the slot turned last; it falls behind while there is nothing to turn for
-	stir   chan struct{} // there is something again; the desk has the same
-}
-
-// spoke is an appointment; it is void if the entry has another one by now.
-type spoke struct {
-	entry *Entry
-	at    int64
+	slots  [wheelSlots][]*Entry // an appointment is void if its entry has another one by now
+	spokes int                  // appointments in all slots
+	at     int64                // the slot turned last; it falls behind while there is nothing to turn for
+	stir   chan struct{}        // there is something again; the desk has the same
 }
 
 // add makes an appointment for e, in place of any other.
@@ -41,8 +36,8 @@ func (w *wheel) put(e *Entry, at int64) {
 	e.due = at
 	slot := max(at/slotWidth, w.at+1)
 	slot = min(slot, w.at+wheelSlots-1)
-	e.visit = uint32(slot)
-	w.slots[slot%wheelSlots] = append(w.slots[slot%wheelSlots], spoke{e, slot})
+	e.visit = uint8(slot % wheelSlots)
+	w.slots[e.visit] = append(w.slots[e.visit], e)
 	w.spokes++
 
 	if w.spokes == 1 {
@@ -76,15 +71,15 @@ func (w *wheel) due(now int64) []*Entry {
 
 	for s := from; s <= to; s++ {
 		i := s % wheelSlots
-		for _, sp := range w.slots[i] {
-			if sp.entry.visit == uint32(sp.at) {
-				entries = append(entries, sp.entry)
+		for _, e := range w.slots[i] {
+			if int64(e.visit) == i {
+				entries = append(entries, e)
 			}
 		}
 
 		w.spokes -= len(w.slots[i])
 
-		if used := len(w.slots[i]); used*4 < cap(w.slots[i]) || used > 1<<12 {
+		if used := len(w.slots[i]); used*4 < cap(w.slots[i]) || used > keepSpokes {
 			w.slots[i] = nil
 		} else {
 			clear(w.slots[i]) // else it would keep entries that leave the table
