@@ -1,6 +1,7 @@
 package table
 
 import (
+	"math/bits"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,9 +12,9 @@ import (
 // keys finds what a rule has of its keys, its entries or its loans. Looking one up takes one hash and no
 // lock; adding and removing lock a part.
 //
-// Each part is a table with open addressing: slots are tried one after the
-// other from where the hash points, until a free one. A slot once used stays in
-// the way until its table is made anew, so that readers need not wait for writers.
+// Each part is a table with open addressing: its lines are tried one after the other from where the hash
+// points, until one has free slots. A slot once used stays in the way until its table is made
+// anew, so that readers need not wait for writers.
 type keys struct {
 	secret secret
 	gone   *name // stands in the slots of removed keys
@@ -24,7 +25,12 @@ const (
 	partBits  = 5 // of a hash, its first, name the part
 	keyParts  = 1 << partBits
 	partShift = 64 - partBits
-	leastSize = 8
+)
+
+// Of a part's slots so many hundredths are in use when it is made anew at most, and when it is full.
+const (
+	keysAnew = 65
+	keysFull = 85
 )
 
 // part has the keys whose hashes begin alike.
@@ -36,17 +42,34 @@ type part struct {
 	used int // slots that are not free
 }
 
-// keyTable's length is a power of two, and a quarter of it or more is free.
+// keyTable's length is a power of two.
 type keyTable struct {
-	mask uint64
-	each []keySlot
+	mask  uint64
+	lines []keyLine
 }
 
-// keySlot is free while it has no entry. Its hash is written before the entry, once.
-type keySlot struct {
-	hash  atomic.Uint64
-	entry atomic.Pointer[name]
+// keyLine is a line of a cache: seven slots, and of each in use eight bits of its hash, the lowest of the first
+// slot. The highest eight say how many are in use. A slot is written before its bits are, once.
+type keyLine struct {
+	tags atomic.Uint64
+	each [lineSlots]atomic.Pointer[name]
 }
+
+const (
+	lineSlots = 7
+	tagBits   = 8
+	tagShift  = 48 // of a hash; below it are the bits that say which slot a key has if that is free
+	homeShift = tagShift - 8
+	usedShift = lineSlots * tagBits
+	lowBits   = 0x00_01010101010101 // of each tag the lowest bit
+	highBits  = lowBits << (tagBits - 1)
+)
+
+// tag returns the bits of the hash that stand in a line.
+func (s *sought) tag() uint64 { return s.hash >> tagShift & (1<<tagBits - 1) }
+
+// slot returns which of a line's slots the key has if it is free.
+func (s *sought) slot() uint64 { return s.hash >> homeShift & 0xff * lineSlots >> 8 }
 
 // init makes k ready, empty, for keys that are hashed by secret.
 func (k *keys) init(secret secret) {
@@ -65,38 +88,61 @@ func (k *keys) at(s sought, key string) *name {
 		return nil
 	}
 
-	for i := s.hash; ; i++ {
-		slot := &t.each[i&t.mask]
+	tag, home := s.tag(), s.slot()
 
-		e := slot.entry.Load()
-		if e == nil {
-			return nil
+	for i := s.hash; ; i++ {
+		line := &t.lines[i&t.mask]
+		tags := line.tags.Load()
+
+		// First where it most likely is, which the processor so guesses instead of waiting for the tags.
+		if tags>>(home*tagBits)&(1<<tagBits-1) == tag {
+			if e := line.each[home].Load(); e != nil && e.is(s, key) {
+				return e
+			}
 		}
 
-		if slot.hash.Load() == s.hash && e.is(s, key) {
+		if e := line.find(tags, s, key); e != nil {
 			return e
+		}
+
+		if tags>>usedShift < lineSlots {
+			return nil
 		}
 	}
 }
 
+// find returns what there is of key in the line, whose tags are tags.
+func (l *keyLine) find(tags uint64, s sought, key string) *name {
+	differ := tags ^ s.tag()*lowBits
+
+	// The highest bit of each tag that is the one, and by chance of others.
+	for same := (differ - lowBits) &^ differ & highBits; same != 0; same &= same - 1 {
+		if e := l.each[bits.TrailingZeros64(same)/tagBits].Load(); e != nil && e.is(s, key) {
+			return e
+		}
+	}
+
+	return nil
+}
+
 // add puts e in, and returns it, unless its key has an entry already: then that one.
 func (k *keys) add(e *name) *name {
-	hash := k.secret.seek(e.key()).hash
-	p := &k.parts[hash>>partShift]
+	s := k.secret.seek(e.key())
+	p := &k.parts[s.hash>>partShift]
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
-	if other := k.find(e.key()); other != nil {
+	if other := k.at(s, e.key()); other != nil {
 		return other
 	}
 
 	t := p.table.Load()
-	if t == nil || (p.used+1)*4 > len(t.each)*3 {
+	if t == nil || (p.used+1)*100 > len(t.lines)*lineSlots*keysFull {
 		t = k.renew(p, t)
 	}
 
-	t.put(hash, e)
+	t.put(s, e)
 
 	p.live++
 	p.used++
@@ -118,24 +164,32 @@ func (k *keys) remove(e *name) bool {
 	}
 
 	for i := hash; ; i++ {
-		s := &t.each[i&t.mask]
+		line := &t.lines[i&t.mask]
 
-		switch s.entry.Load() {
-		case nil:
-			return false
-		case e:
-			s.entry.Store(k.gone)
+		for j := range line.each {
+			if line.each[j].Load() == e {
+				p.free(&line.each[j], k.gone)
 
-			p.live--
-
-			if p.live == 0 {
-				p.table.Store(nil)
-
-				p.used = 0
+				return true
 			}
-
-			return true
 		}
+
+		if line.tags.Load()>>usedShift < lineSlots {
+			return false
+		}
+	}
+}
+
+// free has a slot be one of a key that is gone; under the part's lock.
+func (p *part) free(slot *atomic.Pointer[name], gone *name) {
+	slot.Store(gone)
+
+	p.live--
+
+	if p.live == 0 {
+		p.table.Store(nil)
+
+		p.used = 0
 	}
 }
 
@@ -153,29 +207,31 @@ func (k *keys) of(part int, f func(*name)) {
 		return
 	}
 
-	for j := range t.each {
-		if e := t.each[j].entry.Load(); e != nil && e != k.gone {
-			f(e)
+	t.all(k.gone, f)
+}
+
+// all calls f with everything in t but gone.
+func (t *keyTable) all(gone *name, f func(*name)) {
+	for i := range t.lines {
+		for j := range t.lines[i].each {
+			if e := t.lines[i].each[j].Load(); e != nil && e != gone {
+				f(e)
+			}
 		}
 	}
 }
 
-// renew makes p's table anew, without removed keys, of a size of which they fill three fifths
-// at most; under the part's lock. The fuller it is, the more of it a cache holds.
+// renew makes p's table anew, without removed keys, with room for more; under the part's lock.
 func (k *keys) renew(p *part, old *keyTable) *keyTable {
-	size := leastSize
-	for size*3 < (p.live+1)*5 {
+	size := 1
+	for size*lineSlots*keysAnew < (p.live+1)*100 {
 		size *= 2
 	}
 
-	t := &keyTable{mask: uint64(size - 1), each: make([]keySlot, size)}
+	t := &keyTable{mask: uint64(size - 1), lines: make([]keyLine, size)}
 
 	if old != nil {
-		for i := range old.each {
-			if e := old.each[i].entry.Load(); e != nil && e != k.gone {
-				t.put(old.each[i].hash.Load(), e)
-			}
-		}
+		old.all(k.gone, func(e *name) { t.put(k.secret.seek(e.key()), e) })
 	}
 
 	p.used = p.live
@@ -184,14 +240,18 @@ func (k *keys) renew(p *part, old *keyTable) *keyTable {
 	return t
 }
 
-// put writes e into the first free slot for hash. Only one writer does at a time.
-func (t *keyTable) put(hash uint64, e *name) {
-	i := hash
-	for t.each[i&t.mask].entry.Load() != nil {
+// put writes e into the first line with a free slot for s. Only one writer does at a time.
+func (t *keyTable) put(s sought, e *name) {
+	i := s.hash
+	for t.lines[i&t.mask].tags.Load()>>usedShift == lineSlots {
 		i++
 	}
 
-	s := &t.each[i&t.mask]
-	s.hash.Store(hash)
-	s.entry.Store(e)
+	line, slot := &t.lines[i&t.mask], s.slot()
+	for line.each[slot].Load() != nil {
+		slot = (slot + 1) % lineSlots
+	}
+
+	line.each[slot].Store(e)
+	line.tags.Store(line.tags.Load() + 1<<usedShift | s.tag()<<(slot*tagBits))
 }
