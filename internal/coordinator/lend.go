@@ -22,22 +22,22 @@ func (c *Coordinator) StoreTime() (now int64, ok bool) {
 }
 
 // Lend lends the bucket of a key whole to a table in this process, until it is
-// returned or recalled. ok is false if tokens of it have to be leased, or nothing is to be had: Acquire tells.
-func (c *Coordinator) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (lent ledger.Lent, ok bool) {
+// returned or recalled: to.Begin is told. ok is false if tokens of it have to be leased, or nothing is to be had: Acquire tells.
+func (c *Coordinator) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (fleet ledger.Fleet, ok bool) {
 	defer c.recovered(func() { ok = false })
 
 	lender, ok := c.store.(store.Lender)
 	edition := c.book.now()
 
 	if !ok || ask.Version > edition.set.Version {
-		return lent, false
+		return fleet, false
 	}
 
 	asks := [1]ledger.KeyAsk{{Rule: ask.Rule, Key: ask.Key}}
 
 	terms, code := edition.terms(&asks[0], c.clock, c.foreknown(edition, &asks))
 	if code != ledger.KeyOK {
-		return lent, false
+		return fleet, false
 	}
 
 	live := c.presence.see(context.Background(), &ledger.Batch{
@@ -45,16 +45,14 @@ func (c *Coordinator) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (lent ledger
 	}, edition.fit(ask.Tallies))
 	loan := store.Loan{Key: store.Key{Rule: ask.Rule, Key: ask.Key}, Terms: terms, MostQ: ask.MostQ}
 
-	if lent, ok = lender.Lend(&loan, to); !ok {
-		return lent, false
+	if ok = lender.Lend(&loan, to); !ok {
+		return fleet, false
 	}
 
 	c.counts.asks.Add(1)
 	c.counts.code[ledger.KeyOK].Add(1)
 
-	lent.Live, lent.Brief = live, c.outside != nil
-
-	return lent, true
+	return ledger.Fleet{Live: live, Brief: c.outside != nil}, true
 }
 
 // recovered is deferred: after a panic it calls failed.
@@ -92,7 +90,7 @@ func (c *Coordinator) foreknown(edition *edition, asks *[1]ledger.KeyAsk) *remem
 	return known
 }
 
-// Return takes back what of has of a key's bucket, if it still has it.
+// Return takes back a key's bucket from of, if it still has it.
 func (c *Coordinator) Return(ask *ledger.LoanAsk, of ledger.Borrower) {
 	if lender, ok := c.store.(store.Lender); ok {
 		lender.Return(store.Key{Rule: ask.Rule, Key: ask.Key}, of)

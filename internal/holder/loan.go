@@ -11,9 +11,9 @@ import (
 // While it is lent, it is nowhere else: what the ledger would do, the loan does,
 // with one exchange of its cell.
 //
-//	Hold ──► busy ── Begin ──► open ◄──► busy: Turn, Credit, Count ── End ──► closed, for good
-//	                            │
-//	                            └ Spend: in a tick for which it was turned
+//	Begin ──► open ◄──► busy: Turn, Credit, Count ── End ──► closed, for good
+//	           │
+//	           └ Spend: in a tick for which it was turned
 //
 // The cell is when the bucket is full again: an instant of the table's clock in
 // units of 1/Q µs, Q being that of the bucket, which all calls for a loan must be given.
@@ -48,10 +48,7 @@ const staleTicks = 10_000_000
 // MostQ returns the largest Q of a bucket whose instants a cell can tell at now and for as long again, at least 1.
 func MostQ(now int64) int64 { return max(1, (1<<61)/max(1, now)) }
 
-// Hold makes a new loan busy until Begin.
-func (l *Loan) Hold() { l.cell.Store(loanBusy) }
-
-// Begin opens a loan that Hold made busy: its bucket is full at tat, an instant of the table's clock.
+// Begin opens a new loan: its bucket is full at tat, an instant of the table's clock.
 func (l *Loan) Begin(tat rate.Time, b *rate.Bucket) {
 	at := tat.Micros*b.Q + tat.Frac
 	l.start, l.base = at, at

@@ -30,7 +30,6 @@ func span(t *rapid.T, b rate.Bucket) int64 {
 // lent returns a loan of b that is full at now.
 func lent(now int64, b rate.Bucket) *holder.Loan {
 	l := &holder.Loan{}
-	l.Hold()
 	l.Begin(rate.At(now), &b)
 
 	return l
@@ -66,7 +65,6 @@ func TestALoanIsTheBucket(t *testing.T) {
 				}
 
 				l = &holder.Loan{}
-				l.Hold()
 				l.Begin(end.Max(rate.At(now)), &b)
 			case 2:
 				n := rapid.Int64Range(1, b.Burst).Draw(t, "back")
@@ -144,7 +142,6 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 			case 3: // it ends, and is lent anew
 				at, _ := l.End(holder.Ended{At: c.now, Ticks: c}, &b)
 				l = &holder.Loan{}
-				l.Hold()
 				l.Begin(holder.Full(at, &b).Max(rate.At(c.now)), &b)
 			default:
 				n := rapid.Int64Range(1, b.Burst).Draw(t, "n")

@@ -17,16 +17,26 @@ type LoanAsk struct {
 type Lent struct {
 	TAT   rate.Time
 	Terms Terms
-	Full  bool  // it was full when it was lent
-	Live  int64 // holders that live, at least 1
-	Brief bool  // its terms can change without a new version of its rule: it should be given back soon
+	Full  bool // it was full when it was lent
 }
 
-// Borrower has a bucket while it is lent.
+// Fleet is what a borrower is told beside its loans.
+type Fleet struct {
+	Live  int64 // holders that live, at least 1
+	Brief bool  // terms can change without a new version of their rule: what is lent should be given back soon
+}
+
+// Borrower has buckets while they are lent, and alone knows which. Begin and Recall are called under the lock of
+// the ledger, at any time, and must not wait for that.
 type Borrower interface {
-	// Recall ends the loan, if it is not over, and returns when its bucket is full, in the
-	// store's time. It is called under the ledger's lock, at any time, and must not wait for that.
-	Recall() rate.Time
+	// Begin begins a loan of a key's bucket, which was lent.
+	Begin(ruleID, key string, lent *Lent)
+
+	// Recall ends the loan of a key's bucket, and returns how that is; ok is false if the borrower does not have it.
+	Recall(ruleID, key string) (back Lent, ok bool)
+
+	// ReturnAll gives back whatever it has.
+	ReturnAll()
 }
 
 // Lend brings a ledger to now and to terms, and reports whether it can be lent

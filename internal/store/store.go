@@ -63,11 +63,11 @@ type Lender interface {
 	// Now returns the store's time, µs, which never steps back.
 	Now() int64
 
-	// Lend lends a ledger to to, and takes it back before from whoever has it. ok
-	// is false if it has to be leased: see ledger.State.Lend. Of what it returns TAT, Terms and Full are set.
-	Lend(loan *Loan, to ledger.Borrower) (lent ledger.Lent, ok bool)
+	// Lend lends a ledger to to, which begins with its TAT, Terms and Full, and takes it back before from
+	// any other that has it. ok is false if it has to be leased: see ledger.State.Lend.
+	Lend(loan *Loan, to ledger.Borrower) (ok bool)
 
-	// Return takes back a ledger that of has; nothing happens if it has it no more.
+	// Return takes back a ledger from of; nothing happens if it does not have it.
 	Return(key Key, of ledger.Borrower)
 }
 

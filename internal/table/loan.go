@@ -19,10 +19,11 @@ type Lender interface {
 	// Prepare waits, some milliseconds at most, for what Lend has to know of a key, which itself waits for nothing.
 	Prepare(ruleID, key string)
 
-	// Lend lends the bucket of a key. ok is false if it has to be leased, or if Acquire can tell why nothing is to be had.
-	Lend(ask *ledger.LoanAsk, to ledger.Borrower) (lent ledger.Lent, ok bool)
+	// Lend lends the bucket of a key: to begins with it. ok is false if it has to be leased, or if Acquire can
+	// tell why nothing is to be had.
+	Lend(ask *ledger.LoanAsk, to ledger.Borrower) (fleet ledger.Fleet, ok bool)
 
-	// Return takes back what of has of a key, if it still has it.
+	// Return takes back the bucket of a key from of, if it still has it.
 	Return(ask *ledger.LoanAsk, of ledger.Borrower)
 
 	// Used notes that tokens were spent of what was lent.
@@ -36,7 +37,7 @@ type Lender interface {
 //	find ── open ──► Spend, or Turn in a new tick ──► answer      (no lock, no I/O)
 //	  │ none, ended, or under other limits
 //	  ▼
-//	borrow ──► Lender ──► open, until it is recalled, or returned: idle, retired, closed
+//	borrow ──► Lender ──► Begin: open, until it is recalled, or returned: idle, retired, closed
 type loan struct {
 	name
 
@@ -105,21 +106,27 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 	}
 
 	t := r.table
-	l = &loan{}
-	l.setKey(key)
+	t.borrowing.Store(r.loanID(), r)
 
-	if !l.open(r) {
+	ask := r.loanAsk(key)
+	ask.MostQ, ask.Tallies = holder.MostQ(t.clock.Now()), t.tallies(nil)
+
+	fleet, ok := t.lender.Lend(&ask, (*borrowed)(t))
+	if !ok {
 		return nil, false
 	}
 
-	r.lent.add(&l.name)
-	t.keys.Add(1)
+	t.counts.lent.Add(1)
+	t.counts.asks.Add(1)
+	r.counts.asks.Add(1)
 
-	if t.loans.Add(1) == 1 {
-		signal(t.lent)
+	if fleet.Brief && !t.brief.Load() {
+		t.brief.Store(true)
 	}
 
-	return l, true
+	t.setLive(max(1, fleet.Live))
+
+	return r.lent.at(s, key).loan(), true
 }
 
 // standing returns the loan of a key if it stands, and reports whether one can be made if not.
@@ -152,68 +159,90 @@ func (r *Rule) standingNow(s sought, key string) (l *loan, lendable bool) {
 	return nil, r.keys.at(s, key) == nil && !r.retired.Load() && !t.closed.Load() && t.keys.Load() < t.cfg.MaxKeys
 }
 
-// open has the bucket lent, and reports whether it was.
-func (l *loan) open(r *Rule) bool {
+// loanID names the rule for what lends to it, and its test mode apart.
+func (r *Rule) loanID() string { return r.ledgerKey(r.id) }
+
+// loanAsk names the loan of a key.
+func (r *Rule) loanAsk(key string) ledger.LoanAsk {
 	t := r.table
-	l.limits = r.limitsOf(l.key())
 
-	now, ask := t.clock.Now(), l.ask()
-	ask.MostQ, ask.Tallies = holder.MostQ(now), t.tallies(nil)
+	return ledger.LoanAsk{Holder: t.holder, Name: t.cfg.Name, Version: t.Set().Version, Rule: r.id, Key: r.ledgerKey(key)}
+}
 
-	l.Hold() // whoever recalls it before Begin waits
+// borrowed is what a table has of the buckets of its source; see ledger.Borrower.
+type borrowed Table
 
-	lent, ok := t.lender.Lend(&ask, l)
-	if !ok {
-		if b := &l.limits.bucket; b.Burst > 0 {
-			l.Begin(b.Add(rate.At(now), b.Burst), b) // after a bug it may be lent all the same: as one that has nothing
-			t.lender.Return(&ask, l)
-		}
-
-		return false
+// rule returns the rule, or its test mode, that a ledger's key is of, and the key there; nil if nothing of it was ever lent.
+func (b *borrowed) rule(ruleID, key string) (r *Rule, live string) {
+	if live = rule.LiveKey(key); live != key {
+		ruleID = rule.TestKey(ruleID)
 	}
 
-	if l.limits.bucket != lent.Terms.Bucket {
-		l.limits = l.limits.under(&lent.Terms)
+	if found, ok := b.borrowing.Load(ruleID); ok {
+		r, _ = found.(*Rule)
 	}
 
-	tat := lent.TAT.Shift(-t.ahead)
+	return r, live
+}
+
+// Begin has the loan of a key begin, and found from now on.
+func (b *borrowed) Begin(ruleID, key string, lent *ledger.Lent) {
+	r, key := b.rule(ruleID, key)
+	l := &loan{limits: r.loaned(key, &lent.Terms)}
+	l.setKey(key)
+
+	tat := lent.TAT.Shift(-b.ahead)
 	if lent.Full {
-		tat = tat.Min(rate.At(now)) // to the microsecond, whatever the clocks say
+		tat = tat.Min(rate.At(b.clock.Now())) // to the microsecond, whatever the clocks say
 	}
 
 	l.Begin(tat, &l.limits.bucket)
+	r.lent.add(&l.name)
+	b.keys.Add(1)
 
-	t.counts.lent.Add(1)
-	t.counts.asks.Add(1)
-	r.counts.asks.Add(1)
+	if b.loans.Add(1) == 1 {
+		signal(b.lent)
+	}
+}
 
-	if lent.Brief && !t.brief.Load() {
-		t.brief.Store(true)
+// Recall ends the loan of a key.
+func (b *borrowed) Recall(ruleID, key string) (back ledger.Lent, ok bool) {
+	r, key := b.rule(ruleID, key)
+	if r == nil {
+		return back, false
 	}
 
-	t.setLive(max(1, lent.Live))
+	l := r.lent.find(key).loan()
+	if l == nil {
+		return back, false
+	}
 
-	return true
+	if _, v := l.At(); v == holder.Closed {
+		return back, false // it was recalled before
+	}
+
+	return ledger.Lent{TAT: l.close().Shift(b.ahead), Terms: *l.limits.lent}, true
 }
 
-// ask names the loan.
-func (l *loan) ask() ledger.LoanAsk {
-	r := l.limits.rule
-	t := r.table
+// ReturnAll gives all loans back.
+func (b *borrowed) ReturnAll() {
+	b.borrowing.Range(func(_, found any) bool {
+		if r, ok := found.(*Rule); ok {
+			r.returnLoans()
+		}
 
-	return ledger.LoanAsk{Holder: t.holder, Name: t.cfg.Name, Version: t.Set().Version, Rule: r.id, Key: r.ledgerKey(l.key())}
+		return true
+	})
 }
 
-// Recall ends the loan for the ledger, which has its lock: see ledger.Borrower.
-func (l *loan) Recall() rate.Time {
+// close ends the loan, if it is not over, and returns when its bucket is full.
+func (l *loan) close() rate.Time {
+	v := l.limits
+	c := v.rule.table.clock
+
 	for {
-		if _, held := l.At(); held != holder.Turned { // it has begun, and so its limits are known
-			v := l.limits
-			t := v.rule.table
-
-			if at, over := l.End(holder.Ended{At: t.clock.Now(), Ticks: t.clock}, &v.bucket); over == holder.Closed {
-				return holder.Full(at, &v.bucket).Shift(t.ahead)
-			}
+		if at, over := l.End(holder.Ended{At: c.Now(), Ticks: c}, &v.bucket); over == holder.Closed {
+			return holder.Full(at, &v.bucket)
 		}
 
 		runtime.Gosched() // somebody is in the middle of a decision
@@ -232,11 +261,10 @@ func (l *loan) giveBack() {
 	r := l.limits.rule
 	t := r.table
 
-	l.Recall()
+	ask := r.loanAsk(l.key())
+	t.lender.Return(&ask, (*borrowed)(t))
+	l.close() // a store that is closed takes nothing back
 	l.fold()
-
-	ask := l.ask()
-	t.lender.Return(&ask, l)
 
 	if r.lent.remove(&l.name) {
 		t.keys.Add(-1)
@@ -257,7 +285,7 @@ func (l *loan) fold() bool {
 	l.limits.tally.fold(spent, 0)
 
 	if spent > 0 {
-		ask := l.ask()
+		ask := r.loanAsk(l.key())
 		r.table.lender.Used(&ask, spent)
 	}
 

@@ -519,14 +519,14 @@ func TestACrowdHasAKeyLeased(t *testing.T) {
 // broken lends, and then fails to say so.
 type broken struct{ *coordinator.Coordinator }
 
-func (b broken) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (ledger.Lent, bool) {
+func (b broken) Lend(ask *ledger.LoanAsk, to ledger.Borrower) (ledger.Fleet, bool) {
 	b.Coordinator.Lend(ask, to)
 
-	return ledger.Lent{}, false
+	return ledger.Fleet{}, false
 }
 
-// A bucket that was lent by a bug, to nobody who knows, comes back, and blocks nobody.
-func TestALoanThatNobodyKnowsOfComesBack(t *testing.T) {
+// A bucket that was lent, and by a bug said not to be, is leased: it comes back whole, and blocks nobody.
+func TestALoanThatWasDeniedComesBack(t *testing.T) {
 	t.Parallel()
 
 	now := rigStart
@@ -538,8 +538,59 @@ func TestALoanThatNobodyKnowsOfComesBack(t *testing.T) {
 
 	tb.Rule("r").Take(t.Context(), "k", 1, &out)
 
-	if out.Kind != table.OverLimit || b.remote("k") {
-		t.Errorf("it has something: %+v", out)
+	left := 0
+	for b.remote("k") {
+		left++
+	}
+
+	if out.Kind != table.Allowed || left != 9 {
+		t.Errorf("%d left after %+v, want 9", left, out)
+	}
+}
+
+// Whoever wants all of a store, as a copy does, has what was spent of all that is lent, of requests of class test apart.
+func TestAStoreTakesBackAllThatIsLent(t *testing.T) {
+	t.Parallel()
+
+	now := rigStart
+	clock := func() int64 { return now }
+	b := newBank(t, clock, memory.Config{})
+	tb := table.New(b.coord, table.Config{Inline: true, Clock: table.NewVirtualClock(now)})
+	b.apply("rules: [{id: r, keyBy: user, limit: 10, window: 1h}]", tb)
+
+	take := func(r *table.Rule, n int64) {
+		var out table.Outcome
+
+		r.Take(t.Context(), "k", n, &out)
+
+		if out.Kind != table.Allowed || !r.Lent("k") {
+			t.Errorf("not lent: %+v", out)
+		}
+	}
+
+	take(tb.Rule("r"), 3)
+	take(tb.Rule("r").Test(), 5)
+
+	stored, err := b.store.Copy(t.Context(), memory.Config{Clock: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	take(tb.Rule("r"), 1) // which the copy does not know
+
+	if b.coord, err = coordinator.New(coordinator.Config{Store: stored, Book: b.book}); err != nil {
+		t.Fatal(err)
+	}
+
+	for key, want := range map[string]int{"k": 7, rule.TestKey("k"): 5} {
+		left := 0
+		for b.remote(key) {
+			left++
+		}
+
+		if left != want {
+			t.Errorf("%q: %d left, want %d", key, left, want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/leaseway/leaseway/internal/store/memory"
 	"github.com/leaseway/leaseway/internal/table"
 )
 
@@ -59,6 +60,45 @@ func TestBytesAKey(t *testing.T) { //nolint:paralleltest // it measures the heap
 				t.Logf("%d bytes a key", got)
 			}
 		})
+	}
+}
+
+// Where the store is in the same process, a bucket that is lent is in the table, and nowhere else: what a key in use takes
+// is all that there is of it. Of the numbers of keys one is where a table of keys has just doubled.
+func TestBytesALentKey(t *testing.T) { //nolint:paralleltest // it measures the heap, which all tests share
+	for _, keys := range []int64{5_000, 6_200, 10_000} {
+		now := rigStart
+		b := newBank(t, func() int64 { return now }, memory.Config{})
+		tb := table.New(b.coord, table.Config{Inline: true, Clock: table.NewVirtualClock(now)})
+		b.apply("rules: [{id: r, keyBy: user, limit: 100, window: 1h}]", tb)
+
+		take := func(key string) {
+			var out table.Outcome
+
+			tb.Rule("r").Take(t.Context(), key, 1, &out)
+		}
+
+		take("first")
+
+		before := heap()
+
+		for k := range keys {
+			take(fmt.Sprintf("user-%06d", k))
+		}
+
+		got := (heap() - before) / keys
+
+		if lent := b.store.Stats().Keys; lent != keys+1 {
+			t.Fatalf("%d keys are lent, want %d", lent, keys+1)
+		}
+
+		if got > 100 {
+			t.Errorf("%d bytes a key of %d, want 100 at most", got, keys)
+		} else {
+			t.Logf("%d bytes a key of %d", got, keys)
+		}
+
+		runtime.KeepAlive(tb)
 	}
 }
 

@@ -201,16 +201,21 @@ type limits struct {
 	burst   int64
 	quota   int64
 	window  time.Duration
-	bucket  rate.Bucket // zero for a blocked rule, which is never asked about
-	ttl     int64       // of a lease, µs
-	leases  bool        // tokens can be had in advance
-	drains  bool        // a bucket: each token that is not spent brings its end nearer
-	tally   *tally      // nil unless a rollout has reached the key
+	bucket  rate.Bucket             // zero for a blocked rule, which is never asked about
+	ttl     int64                   // of a lease, µs
+	leases  bool                    // tokens can be had in advance
+	drains  bool                    // a bucket: each token that is not spent brings its end nearer
+	tally   *tally                  // nil unless a rollout has reached the key
+	lent    *ledger.Terms           // of a loan: those of its ledger
+	loans   *atomic.Pointer[limits] // of limits that keys share: those of most of their loans
 }
 
 // plainLimits are those of keys without an override.
 func (r *Rule) plainLimits(def *rule.Rule) *limits {
-	return r.newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL})
+	l := r.newLimits(def, rule.Quota{Limit: def.Limit, Window: def.Window, Burst: def.Burst, LeaseTTL: def.LeaseTTL})
+	l.loans = &atomic.Pointer[limits]{}
+
+	return l
 }
 
 func (r *Rule) newLimits(def *rule.Rule, q rule.Quota) *limits {
@@ -245,6 +250,27 @@ func (r *Rule) limitsOf(key string) *limits {
 	}
 
 	return own
+}
+
+// loaned returns the limits of a key whose bucket was lent under terms. Keys that share their limits share these, too.
+func (r *Rule) loaned(key string, terms *ledger.Terms) *limits {
+	from := r.limitsOf(key)
+
+	if from.loans != nil {
+		if l := from.loans.Load(); l != nil && *l.lent == *terms {
+			return l
+		}
+	}
+
+	own := *terms
+	l := from.under(&own)
+	l.lent = &own
+
+	if from.loans != nil {
+		from.loans.Store(l)
+	}
+
+	return l
 }
 
 // under returns l as the terms of an answer have them: others than the rule's are an

@@ -109,6 +109,8 @@ type Table struct {
 	walked int64         // when walkAll last looked at them
 	lent   chan struct{} // there are some again
 
+	borrowing sync.Map // every *Rule that has or had loans, by its loanID
+
 	hasty     chan struct{} // there is a rule whose leases should be hastened
 	hastening atomic.Int64  // counts parts of keys that were
 

@@ -12,6 +12,8 @@ import (
 func (s *Store) Copy(ctx context.Context, cfg Config) (*Store, error) {
 	var data bytes.Buffer
 
+	s.borrowers.returnAll()
+
 	if err := s.writeSnapshot(ctx, &data, s.now()); err != nil {
 		return nil, fmt.Errorf("memory store: copy: %w", err)
 	}

@@ -1,51 +1,123 @@
 package memory
 
 import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/store"
 )
 
-// A ledger that is lent is in a table of this process: all that is kept of it are its terms, and who has it. Whoever
-// wants it recalls it first, under the lock of its shard; so it is here or there, and never in both places.
+// Of a ledger that is lent to a table of this process nothing is kept: it is here or there, and never in both
+// places. Whoever wants one that is not here asks the borrowers first, under the lock of its shard.
 //
-//	at rest, held or missing ── Lend ──► lent ── recall: an op, Return, no room, Close ──► at rest
+//	at rest, held or missing ── Lend ──► lent ── Recall: an op, Return, Copy, Close ──► at rest
 
 var _ store.Lender = (*Store)(nil)
+
+// borrowers are the tables that have ledgers.
+type borrowers struct {
+	mu     sync.Mutex
+	list   atomic.Pointer[[]*borrower] // a new one for each change
+	closed atomic.Bool                 // nothing is lent any more
+}
+
+type borrower struct {
+	ledger.Borrower
+
+	lent atomic.Int64 // ledgers that it has, or is about to have
+}
+
+// all returns those that may have something.
+func (b *borrowers) all() []*borrower {
+	if list := b.list.Load(); list != nil {
+		return *list
+	}
+
+	return nil
+}
+
+// count notes that to is about to have one more, and forgets who has none.
+func (b *borrowers) count(to ledger.Borrower) *borrower {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	one := b.find(to)
+	if one == nil {
+		one = &borrower{Borrower: to}
+		next := slices.DeleteFunc(slices.Clone(b.all()), func(o *borrower) bool { return o.lent.Load() == 0 })
+		next = append(next, one)
+		b.list.Store(&next)
+	}
+
+	one.lent.Add(1)
+
+	return one
+}
+
+// find returns the borrower that of is, nil if it has nothing.
+func (b *borrowers) find(of ledger.Borrower) *borrower {
+	for _, one := range b.all() {
+		if one.Borrower == of {
+			return one
+		}
+	}
+
+	return nil
+}
+
+// lent returns how many ledgers are lent.
+func (b *borrowers) lent() (n int64) {
+	for _, one := range b.all() {
+		n += one.lent.Load()
+	}
+
+	return n
+}
+
+// returnAll has everything given back, while no lock is held.
+func (b *borrowers) returnAll() {
+	for _, one := range b.all() {
+		one.ReturnAll()
+	}
+}
 
 // Now returns the store's time; see store.Lender.
 func (s *Store) Now() int64 { return s.now() }
 
 // Lend lends a ledger whole; see store.Lender.
-func (s *Store) Lend(loan *store.Loan, to ledger.Borrower) (lent ledger.Lent, ok bool) {
+func (s *Store) Lend(loan *store.Loan, to ledger.Borrower) (ok bool) {
 	if loan.Terms.Check() != nil {
-		return lent, false
+		return false
 	}
 
 	id, now := s.seed.hash(loan.Key.Rule, loan.Key.Key), s.now()
+	by := s.borrowers.count(to)
 
 	s.inShard(now, id, func(sh *shard) {
-		lent, ok = sh.lend(now, lending{id: id, loan: loan, loss: s.loss, to: to})
+		ok = !s.borrowers.closed.Load() && sh.lend(now, lending{id: id, loan: loan, loss: s.loss, to: to})
 	})
 
-	return lent, ok
+	if !ok {
+		by.lent.Add(-1)
+	}
+
+	return ok
 }
 
-// Return takes back what of has of a ledger, if it still has it; see store.Lender.
+// Return takes back a ledger; see store.Lender.
 func (s *Store) Return(key store.Key, of ledger.Borrower) {
+	by := s.borrowers.find(of)
+	if by == nil {
+		return
+	}
+
 	id, now := s.seed.hash(key.Rule, key.Key), s.now()
 
 	s.inShard(now, id, func(sh *shard) {
-		slot, found := sh.table.find(id)
-		if !found || !sh.table.slots[slot].lent() || *sh.lent.at(sh.table.slots[slot].index()) != of {
-			return
-		}
-
 		sh.last = max(sh.last, now)
-		sh.recall(slot)
-
-		if sh.expire(slot, sh.last) {
-			sh.drop(slot)
-		}
+		sh.recall(id, key, by)
 	})
 }
 
@@ -83,11 +155,11 @@ type lending struct {
 }
 
 // lend lends the ledger of l.id, from whoever has it now.
-func (sh *shard) lend(now int64, l lending) (lent ledger.Lent, ok bool) {
+func (sh *shard) lend(now int64, l lending) (ok bool) {
 	sh.last = max(sh.last, now)
 	now = sh.last
 
-	slot, found := sh.find(l.id)
+	slot, found := sh.find(l.id, l.loan.Key)
 	s := sh.state(slot, found, l.loan.Terms, l.loss)
 	before := len(s.Leases)
 	ok = s.Lend(now, l.loan.Terms, l.loan.MostQ)
@@ -97,40 +169,37 @@ func (sh *shard) lend(now int64, l lending) (lent ledger.Lent, ok bool) {
 	if !ok {
 		sh.put(now, slot, found, l.id)
 
-		return lent, false
+		return false
 	}
 
-	lent = ledger.Lent{TAT: s.TAT, Terms: s.Terms, Full: s.Idle(now)}
-	out := lentRecord(l.id, sh.lent.add(l.to), sh.terms.acquire(s.Terms))
+	lent := ledger.Lent{TAT: s.TAT, Terms: s.Terms, Full: s.Idle(now)}
 
-	switch r := &sh.table.slots; {
-	case !found:
-		sh.insert(now, out)
-	case (*r)[slot].held():
-		sh.held.remove((*r)[slot].index())
-		(*r)[slot] = out
-	default:
-		sh.terms.release((*r)[slot].ref())
-		(*r)[slot] = out
+	if found {
+		sh.drop(slot)
 	}
 
-	return lent, true
+	l.to.Begin(l.loan.Key.Rule, l.loan.Key.Key, &lent)
+
+	return true
 }
 
-// recall takes back the ledger in slot, which is lent, and puts it to rest.
-func (sh *shard) recall(slot int) {
-	r := &sh.table.slots[slot]
-	by := *sh.lent.at(r.index())
+// recall takes a ledger back from a borrower, if that has it, and puts it to rest, unless it says nothing.
+func (sh *shard) recall(id keyID, key store.Key, from *borrower) {
+	if from.lent.Load() == 0 {
+		return
+	}
 
-	sh.lent.remove(r.index())
-	*r = restRecord(r.id, by.Recall(), r.terms())
-}
+	back, ok := from.Recall(key.Rule, key.Key)
+	if !ok {
+		return
+	}
 
-// recallAll takes back all that is lent.
-func (sh *shard) recallAll() {
-	for slot := range sh.table.slots {
-		if sh.table.slots[slot].lent() {
-			sh.recall(slot)
-		}
+	from.lent.Add(-1)
+
+	r := restRecord(id, back.TAT, sh.terms.acquire(back.Terms))
+	if sh.clear(&r) <= sh.last {
+		sh.terms.release(r.ref())
+	} else {
+		sh.insert(sh.last, r)
 	}
 }

@@ -10,17 +10,35 @@ import (
 	"github.com/leaseway/leaseway/internal/store"
 )
 
-// borrower has a bucket until it is recalled; meanwhile spent tokens of it are spent.
-type borrower struct {
-	lent     ledger.Lent
+// debtor has buckets of a store until they are recalled; meanwhile so many tokens of each are spent.
+type debtor struct {
+	store    *Store
+	has      map[store.Key]ledger.Lent
+	began    ledger.Lent // the last one
 	spent    int64
 	recalled int
 }
 
-func (b *borrower) Recall() rate.Time {
-	b.recalled++
+func (d *debtor) Begin(ruleID, key string, lent *ledger.Lent) {
+	d.began = *lent
+	d.has[store.Key{Rule: ruleID, Key: key}] = *lent
+}
 
-	return b.lent.Terms.Bucket.Add(b.lent.TAT, b.spent)
+func (d *debtor) Recall(ruleID, key string) (back ledger.Lent, ok bool) {
+	k := store.Key{Rule: ruleID, Key: key}
+	if back, ok = d.has[k]; ok {
+		d.recalled++
+		back.TAT = back.Terms.Bucket.Add(back.TAT, d.spent)
+		delete(d.has, k)
+	}
+
+	return back, ok
+}
+
+func (d *debtor) ReturnAll() {
+	for key := range d.has {
+		d.store.Return(key, d)
+	}
 }
 
 func hourly(burst int64) ledger.Terms {
@@ -29,8 +47,8 @@ func hourly(burst int64) ledger.Terms {
 	return ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000}
 }
 
-// lending is a store whose time stands still, and a bucket of ten that one borrower has.
-func lendingStore(t *testing.T, cfg Config) (s *Store, key store.Key, b *borrower) {
+// lendingStore is a store whose time stands still, and a bucket of ten that one borrower has.
+func lendingStore(t *testing.T, cfg Config) (s *Store, key store.Key, d *debtor) {
 	t.Helper()
 
 	cfg.Clock = func() int64 { return 1_000_000_000 }
@@ -40,19 +58,21 @@ func lendingStore(t *testing.T, cfg Config) (s *Store, key store.Key, b *borrowe
 		t.Fatal(err)
 	}
 
-	key, b = store.Key{Rule: "r", Key: "k"}, &borrower{spent: 3}
-	borrow(t, s, key, b)
+	key = store.Key{Rule: "r", Key: "k"}
 
-	return s, key, b
+	return s, key, borrow(t, s, key, 3)
 }
 
-func borrow(t *testing.T, s *Store, key store.Key, b *borrower) {
+// borrow returns one that has borrowed a bucket of ten.
+func borrow(t *testing.T, s *Store, key store.Key, spent int64) *debtor {
 	t.Helper()
 
-	var ok bool
-	if b.lent, ok = s.Lend(&store.Loan{Key: key, Terms: hourly(10), MostQ: 1}, b); !ok {
+	d := &debtor{store: s, has: map[store.Key]ledger.Lent{}, spent: spent}
+	if !s.Lend(&store.Loan{Key: key, Terms: hourly(10), MostQ: 1}, d) {
 		t.Fatal("it is not lent")
 	}
+
+	return d
 }
 
 // left asks for a token that nobody has, and returns what the answer says is left.
@@ -76,27 +96,28 @@ func left(t *testing.T, s *Store, key store.Key) int64 {
 func TestALentLedgerIsTakenBack(t *testing.T) {
 	t.Parallel()
 
-	for name, want := range map[string]func(t *testing.T, s *Store, key store.Key, b *borrower) *Store{
-		"an op": func(*testing.T, *Store, store.Key, *borrower) *Store { return nil },
-		"its return": func(_ *testing.T, s *Store, key store.Key, b *borrower) *Store {
-			s.Return(key, &borrower{}) // another's is none
-			s.Return(key, b)
+	for name, want := range map[string]func(t *testing.T, s *Store, key store.Key, d *debtor) *Store{
+		"an op": func(*testing.T, *Store, store.Key, *debtor) *Store { return nil },
+		"its return": func(t *testing.T, s *Store, key store.Key, d *debtor) *Store {
+			t.Helper()
+			s.Return(key, &debtor{}) // of another one that has nothing
+			s.Return(key, borrow(t, s, store.Key{Rule: "r", Key: "other"}, 1))
+			s.Return(key, d)
 
 			return nil
 		},
-		"another borrower": func(t *testing.T, s *Store, key store.Key, b *borrower) *Store {
+		"another borrower": func(t *testing.T, s *Store, key store.Key, d *debtor) *Store {
 			t.Helper()
 
-			next := &borrower{}
-			borrow(t, s, key, next)
+			next := borrow(t, s, key, 0)
 
-			if b.recalled != 1 || next.lent.TAT != b.lent.Terms.Bucket.Add(b.lent.TAT, 3) || next.lent.Full || !b.lent.Full {
-				t.Errorf("recalled %d times, and lent on as %+v", b.recalled, next.lent)
+			if d.recalled != 1 || next.began.TAT != d.began.Terms.Bucket.Add(d.began.TAT, 3) || next.began.Full || !d.began.Full {
+				t.Errorf("recalled %d times, and lent on as %+v", d.recalled, next.began)
 			}
 
 			return nil
 		},
-		"a copy": func(t *testing.T, s *Store, _ store.Key, _ *borrower) *Store {
+		"a copy": func(t *testing.T, s *Store, _ store.Key, _ *debtor) *Store {
 			t.Helper()
 
 			c, err := s.Copy(context.Background(), Config{Clock: func() int64 { return 1_000_000_000 }})
@@ -110,18 +131,14 @@ func TestALentLedgerIsTakenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 
-			s, key, b := lendingStore(t, Config{})
+			s, key, d := lendingStore(t, Config{})
 
-			if other := want(t, s, key, b); other != nil {
+			if other := want(t, s, key, d); other != nil {
 				s = other
 			}
 
-			if got := left(t, s, key); got != 7 || b.recalled != 1 {
-				t.Errorf("%d left, recalled %d times; want 7, once", got, b.recalled)
-			}
-
-			if s.shards[0].lent.len() != 0 {
-				t.Errorf("%d ledgers are lent", s.shards[0].lent.len())
+			if got := left(t, s, key); got != 7 || d.recalled != 1 {
+				t.Errorf("%d left, recalled %d times; want 7, once", got, d.recalled)
 			}
 		})
 	}
@@ -132,17 +149,17 @@ func TestALentLedgerIsInTheSnapshot(t *testing.T) {
 	t.Parallel()
 
 	dir := t.TempDir()
-	s, key, b := lendingStore(t, Config{Dir: dir})
+	s, key, d := lendingStore(t, Config{Dir: dir})
 
-	if err := s.Close(t.Context()); err != nil || b.recalled != 1 {
-		t.Fatal(err, b.recalled)
+	if err := s.Close(t.Context()); err != nil || d.recalled != 1 {
+		t.Fatal(err, d.recalled)
 	}
 
-	if _, ok := s.Lend(&store.Loan{Key: key, Terms: hourly(10), MostQ: 1}, b); ok {
+	if s.Lend(&store.Loan{Key: key, Terms: hourly(10), MostQ: 1}, d) {
 		t.Error("a closed store lends")
 	}
 
-	s.Return(key, b)
+	s.Return(key, d)
 
 	next, err := New(Config{Dir: dir, Clock: func() int64 { return 1_000_000_000 }})
 	if err != nil {
@@ -156,21 +173,45 @@ func TestALentLedgerIsInTheSnapshot(t *testing.T) {
 	}
 }
 
-// A store that is full takes back what is lent before it judges what to forget, and one that nobody spent of goes first.
-func TestALentLedgerMakesRoom(t *testing.T) {
+// What is lent needs no room in a store that is full, nor does what comes back as nobody spent of it.
+func TestALentLedgerNeedsNoRoom(t *testing.T) {
 	t.Parallel()
 
-	s, key, b := lendingStore(t, Config{MaxKeys: 2})
-	full, other := &borrower{}, store.Key{Rule: "r", Key: "full"}
-	borrow(t, s, other, full)
-	borrow(t, s, store.Key{Rule: "r", Key: "third"}, &borrower{spent: 9})
+	s, key, d := lendingStore(t, Config{MaxKeys: 2})
+	other, third := store.Key{Rule: "r", Key: "full"}, store.Key{Rule: "r", Key: "third"}
+	unspent, spent := borrow(t, s, other, 0), borrow(t, s, third, 9)
 
-	if full.recalled != 1 {
-		t.Errorf("the one that nobody spent of was recalled %d times", full.recalled)
+	if got := s.Stats().Keys; got != 3 {
+		t.Errorf("%d keys, want the three that are lent", got)
+	}
+
+	s.Return(key, d)
+	s.Return(third, spent)
+	s.Return(other, unspent)
+
+	if got := s.Stats(); got.Keys != 2 || got.Evicted != 0 {
+		t.Errorf("%d keys, and %d evicted; want the two that were spent of", got.Keys, got.Evicted)
 	}
 
 	if got := left(t, s, key); got != 7 {
-		t.Errorf("%d left of the one that was spent of, want 7 (recalled %d times)", got, b.recalled)
+		t.Errorf("%d left, want 7", got)
+	}
+}
+
+// Borrowers that have nothing any more are forgotten.
+func TestBorrowersAreForgotten(t *testing.T) {
+	t.Parallel()
+
+	s, key, d := lendingStore(t, Config{})
+
+	for range 100 {
+		s.Return(key, d)
+
+		d = borrow(t, s, key, 1)
+	}
+
+	if got := len(s.borrowers.all()); got != 1 {
+		t.Errorf("%d borrowers, want the last one", got)
 	}
 }
 
@@ -201,7 +242,7 @@ func TestWhatIsNotLent(t *testing.T) {
 		"too fine":            {Key: store.Key{Key: "f"}, Terms: fine, MostQ: 6},
 		"of impossible terms": {Key: store.Key{Key: "i"}, MostQ: 1},
 	} {
-		if _, ok := s.Lend(&loan, &borrower{}); ok {
+		if s.Lend(&loan, &debtor{}) {
 			t.Errorf("%s: it is lent", name)
 		}
 	}
@@ -225,9 +266,8 @@ func TestLentLedgersAreSweptWithoutOps(t *testing.T) {
 	const keys = 20_000
 
 	for i := range 10 * keys {
-		key, b := store.Key{Rule: "r", Key: strconv.Itoa(i)}, &borrower{spent: 1}
-		borrow(t, s, key, b)
-		s.Return(key, b)
+		key := store.Key{Rule: "r", Key: strconv.Itoa(i)}
+		s.Return(key, borrow(t, s, key, 1))
 
 		now += 360_000_000 / keys // a token comes back in the time of so many keys
 	}

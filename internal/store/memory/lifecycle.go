@@ -122,6 +122,8 @@ func (s *Store) Close(ctx context.Context) error {
 
 func (s *Store) shut(ctx context.Context) error {
 	s.beats.close()
+	s.borrowers.closed.Store(true)
+	s.borrowers.returnAll()
 
 	for i := range s.shards {
 		s.shards[i].close()

@@ -84,8 +84,10 @@ type Store struct {
 	shards []shard
 	terms  *termsTable
 	beats  beats
-	hand   atomic.Uint64 // the shard that is swept next
-	log    *slog.Logger
+
+	borrowers borrowers
+	hand      atomic.Uint64 // the shard that is swept next
+	log       *slog.Logger
 
 	dir     *directory // nil: nothing is kept
 	stop    context.CancelFunc
@@ -135,7 +137,7 @@ func (s *Store) clear(maxKeys int) {
 	s.shards = make([]shard, shardsFor(maxKeys))
 
 	for i := range s.shards {
-		s.shards[i].terms = s.terms
+		s.shards[i].terms, s.shards[i].lent = s.terms, &s.borrowers
 		s.shards[i].limit = max(1, maxKeys/len(s.shards))
 	}
 }

@@ -1,6 +1,6 @@
 package memory
 
-// places keep what a shard has of some of its ledgers, by an index that stays: those that have leases, and those that are lent.
+// places keep what a shard has of some of its ledgers, those that have leases, by an index that stays.
 type places[T any] struct {
 	each []T
 	free []int

@@ -10,8 +10,6 @@ import "github.com/leaseway/leaseway/internal/rate"
 //	when  tat or start, µs ······· 56 │ frac or used, upper · 8
 //	rest  the same, lower · 32 │ ref ·············· 32     ref 0: no record here
 //	when  index into the held ledgers · 64                ref heldRef
-//	when  index into the borrowers · 64                   ref lentRef
-//	rest  ref of its terms · 32 │ ref · 32
 type record struct {
 	id   keyID
 	when uint64
@@ -20,7 +18,6 @@ type record struct {
 
 const (
 	heldRef = 1<<32 - 1
-	lentRef = heldRef - 1
 	// maxTAT is as far as an instant goes in a record: the year 3111. Only a
 	// debt of many full buckets of the slowest kind could go on beyond.
 	maxTAT = 1<<55 - 1
@@ -52,19 +49,10 @@ func heldRecord(id keyID, index int) record {
 	return record{id: id, when: uint64(index), rest: heldRef}
 }
 
-// lentRecord returns the record of a ledger that is lent, under the terms of ref, to one that its shard keeps at index.
-func lentRecord(id keyID, index int, ref uint32) record {
-	return record{id: id, when: uint64(index), rest: uint64(ref)<<32 | lentRef}
-}
-
 func (r *record) ref() uint32 { return uint32(r.rest) }
 func (r *record) empty() bool { return r.ref() == 0 }
 func (r *record) held() bool  { return r.ref() == heldRef }
-func (r *record) lent() bool  { return r.ref() == lentRef }
 func (r *record) index() int  { return int(r.when) }
-
-// terms returns the reference to the terms of a record that is lent.
-func (r *record) terms() uint32 { return uint32(r.rest >> 32) }
 
 // tat returns the instant of a record at rest.
 func (r *record) tat() rate.Time {

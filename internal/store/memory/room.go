@@ -56,10 +56,6 @@ func (sh *shard) makeRoom(now int64, id keyID) {
 
 	for range min(sampleSlots, len(sh.table.slots)) {
 		r := &sh.table.slots[slot]
-		if r.lent() {
-			sh.recall(slot)
-		}
-
 		if !r.empty() {
 			if sh.expire(slot, now) {
 				sh.drop(slot)

@@ -19,7 +19,7 @@ type shard struct {
 	hand   int // the slot that is swept next
 	terms  *termsTable
 	held   places[*ledger.State]
-	lent   places[ledger.Borrower]
+	lent   *borrowers
 	counts counts
 
 	desk   ledger.State // where a ledger at rest is worked on
@@ -38,21 +38,24 @@ func (sh *shard) apply(now int64, id keyID, v visit) ledger.Answer {
 	sh.last = max(sh.last, now)
 	now = sh.last
 
-	slot, found := sh.find(id)
+	slot, found := sh.find(id, v.op.Key)
 	answer := sh.count(sh.state(slot, found, v.op.Terms, v.loss), now, v.op)
 	sh.put(now, slot, found, id)
 
 	return answer
 }
 
-// find returns where the ledger of id is, and takes it back if it is lent.
-func (sh *shard) find(id keyID) (slot int, found bool) {
-	slot, found = sh.table.find(id)
-	if found && sh.table.slots[slot].lent() {
-		sh.recall(slot)
+// find returns where the ledger of id, which is of key, is, and takes it back if it is lent.
+func (sh *shard) find(id keyID, key store.Key) (slot int, found bool) {
+	if slot, found = sh.table.find(id); found {
+		return slot, true
 	}
 
-	return slot, found
+	for _, by := range sh.lent.all() {
+		sh.recall(id, key, by)
+	}
+
+	return sh.table.find(id)
 }
 
 // state returns the ledger in slot to be worked on: on the desk, unless it is held. One that is
@@ -167,7 +170,7 @@ func (sh *shard) settle(slot int, now int64) {
 	}
 }
 
-// drop forgets the ledger in slot, which is not lent.
+// drop forgets the ledger in slot.
 func (sh *shard) drop(slot int) {
 	r := &sh.table.slots[slot]
 
@@ -185,10 +188,7 @@ func (sh *shard) drop(slot int) {
 func (sh *shard) expire(slot int, now int64) (idle bool) {
 	r := &sh.table.slots[slot]
 
-	switch {
-	case r.lent():
-		return false
-	case !r.held():
+	if !r.held() {
 		return sh.clear(r) <= now
 	}
 
@@ -200,7 +200,7 @@ func (sh *shard) expire(slot int, now int64) (idle bool) {
 	return s.Idle(now)
 }
 
-// clear returns when nothing of r's ledger, which is not lent, will be used any more, µs.
+// clear returns when nothing of r's ledger will be used any more, µs.
 func (sh *shard) clear(r *record) int64 {
 	if r.held() {
 		return (*sh.held.at(r.index())).Clear()
@@ -216,6 +216,5 @@ func (sh *shard) close() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 
-	sh.recallAll()
 	sh.closed = true
 }

@@ -108,10 +108,6 @@ func (w *snapshotWriter) header(s *Store, now int64) {
 func (w *snapshotWriter) shard(sh *shard, now int64) {
 	for i := range sh.table.slots {
 		r := &sh.table.slots[i]
-		if r.lent() {
-			sh.recall(i)
-		}
-
 		if r.empty() || sh.expire(i, now) {
 			continue
 		}

@@ -2,7 +2,7 @@ package memory
 
 // Stats are totals of a store, as they are now or since its start.
 type Stats struct {
-	Keys   int64 // ledgers kept; idle ones count until the sweep comes by
+	Keys   int64 // ledgers kept, or lent to tables of this process; idle ones count until the sweep comes by
 	Held   int64 // of them, ledgers with leases
 	Leases int64 // live leases, and those that ended since somebody looked
 	Terms  int64 // different terms that ledgers at rest were last charged under
@@ -23,7 +23,7 @@ type counts struct {
 // Stats adds up the shards. It takes every lock once, so call it at the pace of
 // a scrape and not of a request.
 func (s *Store) Stats() Stats {
-	stats := Stats{Terms: int64(s.terms.len())}
+	stats := Stats{Keys: s.borrowers.lent(), Terms: int64(s.terms.len())}
 
 	for i := range s.shards {
 		sh := &s.shards[i]
