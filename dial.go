@@ -2,6 +2,7 @@ package leaseway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"time"
 
@@ -19,11 +20,21 @@ func Dial(ctx context.Context, urls []string, opts ...Option) (*Limiter, error) 
 	o := gather(opts)
 	holder := incarnation()
 
-	client, err := rpc.Dial(rpc.Config{
+	config := rpc.Config{
 		URLs: urls, Name: o.name, Holder: holder, Keys: o.keys,
 		AllowUnsigned: len(o.keys) == 0 && (o.insecure || allLoopback(urls)),
-		Insecure:      o.insecure, TLS: o.tls, Token: o.token, Logger: o.logger,
-	})
+		Insecure:      o.insecure, Logger: o.logger,
+	}
+
+	if o.tls != nil {
+		config.TLS = func() *tls.Config { return o.tls }
+	}
+
+	if o.token != "" {
+		config.Token = func() string { return o.token }
+	}
+
+	client, err := rpc.Dial(config)
 	if err != nil {
 		return nil, &Error{Code: CodeInvalid, Message: "cannot use these coordinators", Err: err}
 	}

@@ -60,9 +60,13 @@ func WithUser(username, password string) Option {
 }
 
 // WithTLS encrypts by config: roots of your own, a client's certificate. With
-// rediss:// you do not need it where the system's roots vouch for Redis.
+// rediss:// you do not need it where the system's roots vouch for Redis, as nil says, too.
 func WithTLS(config *tls.Config) Option {
-	return optionFunc(func(o *options) { o.config.TLS = config.Clone() })
+	if config = config.Clone(); config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+
+	return optionFunc(func(o *options) { o.config.TLS = func() *tls.Config { return config } })
 }
 
 // WithPrefix begins the name of every key in Redis. Limiters of different

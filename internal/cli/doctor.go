@@ -144,7 +144,7 @@ func (f *doctorFlags) read(cmd *cobra.Command) (func(context.Context) []doctor.F
 // redis returns what looks at Redis, and says which data is there: at none where only coordinators are named.
 func (f *doctorFlags) redis(cmd *cobra.Command) (func(context.Context) ([]doctor.Finding, uint64), error) {
 	if f.config.Store == "" && len(f.config.Coordinators) > 0 {
-		if _, err := f.config.RedisConfig(); err != nil { // of flags that are for a Redis
+		if _, err := f.config.RedisConfig(nil); err != nil { // of flags that are for a Redis
 			return nil, err
 		}
 

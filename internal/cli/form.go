@@ -79,7 +79,7 @@ func completeForms(cmd *cobra.Command) {
 
 // redisOf is how to reach the Redis of a command that needs one.
 func redisOf(cmd *cobra.Command, store *server.Config) (*redis.Config, error) {
-	config, err := store.RedisConfig()
+	config, err := store.RedisConfig(nil)
 	if err == nil && config == nil {
 		err = fmt.Errorf("%s needs --store redis://HOST:PORT, as given to leaseway serve (see %[1]s --help)", cmd.CommandPath())
 	}

@@ -237,7 +237,7 @@ func TestNoConnection(t *testing.T) {
 	locked, encrypted := redistest.NewTLSServer(t, certs)
 	plain := redistest.NewServer(t)
 	_, wary := redistest.NewTLSServer(t, certs, "--tls-auth-clients", "yes")
-	trusting := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: certs.Pool}
+	trusting := func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: certs.Pool} }
 
 	command(t, locked, "ACL", "SETUSER", "app", "on", ">secret", "+ping")
 	command(t, locked, "CONFIG", "SET", "requirepass", "secret")
@@ -262,7 +262,7 @@ func TestNoConnection(t *testing.T) {
 		"NOPERM":                  with(at(locked.Address), func(c *redis.Config) { c.Username, c.Password = "app", "secret" }),
 		"one does that wants TLS": at(encrypted),
 		"does not speak TLS":      with(at(locked.Address), func(c *redis.Config) { c.TLS = trusting }),
-		"nobody that is trusted":  with(at(encrypted), func(c *redis.Config) { c.TLS = &tls.Config{MinVersion: tls.VersionTLS12} }),
+		"nobody that is trusted":  with(at(encrypted), func(c *redis.Config) { c.TLS = func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} } }),
 		"it is no sentinel":       with(at(plain.Address), func(c *redis.Config) { c.Sentinel = &redis.Sentinel{Master: "main"} }),
 		"wants a certificate":     with(at(wary), func(c *redis.Config) { c.TLS = trusting }),
 	} {

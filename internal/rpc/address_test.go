@@ -56,7 +56,7 @@ func TestDialNamesWhatToChange(t *testing.T) {
 		"coordinator 2: ":              func(c *Config) { c.URLs = append(c.URLs, "nonsense") },
 		"there twice":                  func(c *Config) { c.URLs = append(c.URLs, "grpc://127.0.0.1:1") },
 		"plaintext":                    func(c *Config) { c.URLs = []string{"192.0.2.1:8081"} },
-		"grpcs://":                     func(c *Config) { c.URLs = []string{"grpc://c.example:8081"}; c.TLS = &tls.Config{} },
+		"grpcs://":                     func(c *Config) { c.URLs = []string{"grpc://c.example:8081"}; c.TLS = steady(&tls.Config{}) },
 		"Config.Holder is 0":           func(c *Config) { c.Holder = 0 },
 		"leaseway.WithCoordinatorKeys": func(c *Config) { c.Keys = nil },
 		"public key 1 has 31":          func(c *Config) { c.Keys[0] = c.Keys[0][:31] },
@@ -77,7 +77,7 @@ func TestDialNamesWhatToChange(t *testing.T) {
 		"as it is": func(*Config) {},
 		"insecure": func(c *Config) { c.URLs, c.Insecure = []string{"192.0.2.1:8081"}, true },
 		"unsigned": func(c *Config) { c.Keys, c.AllowUnsigned = nil, true },
-		"with TLS": func(c *Config) { c.URLs, c.TLS = []string{"192.0.2.1:8081"}, &tls.Config{} },
+		"with TLS": func(c *Config) { c.URLs, c.TLS = []string{"192.0.2.1:8081"}, steady(&tls.Config{}) },
 	} {
 		config := good()
 		change(&config)

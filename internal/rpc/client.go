@@ -40,10 +40,10 @@ type Config struct {
 	AllowUnsigned bool
 	// Insecure allows plaintext to other machines.
 	Insecure bool
-	// TLS is the client's side of TLS; nil is the system's roots.
-	TLS *tls.Config
-	// Token is sent with every call; "" is none.
-	Token string
+	// TLS returns the client's side of TLS, as it is when a connection is made; nil is the system's roots.
+	TLS func() *tls.Config
+	// Token returns what is sent with a call, "" for none; nil is none with any.
+	Token func() string
 	// Timeout bounds a call whose context has no deadline; 1 s by default.
 	Timeout time.Duration
 	// Logger hears of refused answers and of coordinators that come and go; silent by default.

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
 	"net"
 	"testing"
 	"time"
@@ -45,6 +46,15 @@ func parse(tb testing.TB, text string) *rule.Set {
 	}
 
 	return set
+}
+
+// steady returns c for each connection, nil for nil.
+func steady(c *tls.Config) func() *tls.Config {
+	if c == nil {
+		return nil
+	}
+
+	return func() *tls.Config { return c }
 }
 
 // privateKey returns a key that is the same in every run.

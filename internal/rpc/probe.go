@@ -158,7 +158,7 @@ func (r *replica) misfit(ctx context.Context, err error) Misfit {
 
 	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // nothing is said over it
 	if r.tls {
-		config = r.secure.Clone()
+		config = r.secure().Clone()
 		config.NextProtos = []string{"h2"}
 	}
 

@@ -45,7 +45,7 @@ type replica struct {
 	*crowd
 
 	conn   *grpc.ClientConn
-	secure *tls.Config // nil where it is called in plaintext
+	secure func() *tls.Config // nil where it is called in plaintext
 	stub   leasewayv1.CoordinatorServiceClient
 
 	calls, failures, late atomic.Int64
@@ -60,16 +60,16 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 			"(write grpcs:// and give the server a certificate, or allow it with leaseway.WithInsecure or --insecure)", address.url)
 	}
 
-	var secure *tls.Config
+	var secure func() *tls.Config
 
 	transport := insecure.NewCredentials()
 
 	if address.tls {
-		if secure = config.TLS.Clone(); secure == nil {
-			secure = &tls.Config{MinVersion: tls.VersionTLS12}
+		if secure = config.TLS; secure == nil {
+			secure = func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
 		}
 
-		transport = credentials.NewTLS(secure)
+		transport = renewed{TransportCredentials: credentials.NewTLS(secure()), config: secure}
 	}
 
 	options := []grpc.DialOption{
@@ -92,7 +92,7 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 			grpc.MaxCallSendMsgSize(MaxBatchBytes), grpc.MaxCallRecvMsgSize(maxRulesBytes)),
 	}
 
-	if config.Token != "" {
+	if config.Token != nil {
 		options = append(options, grpc.WithPerRPCCredentials(bearer{config.Token}))
 	}
 
@@ -105,6 +105,21 @@ func dial(address address, config *Config, crowd *crowd) (*replica, error) {
 
 	return &replica{address: address, crowd: crowd, conn: conn, secure: secure, stub: leasewayv1.NewCoordinatorServiceClient(conn)}, nil
 }
+
+// renewed are TLS's credentials that are made anew for each connection.
+type renewed struct {
+	credentials.TransportCredentials
+
+	config func() *tls.Config
+}
+
+// ClientHandshake is that of TLS as it is configured now.
+func (r renewed) ClientHandshake(ctx context.Context, name string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(r.config()).ClientHandshake(ctx, name, conn)
+}
+
+// Clone returns r, which has no state.
+func (r renewed) Clone() credentials.TransportCredentials { return r }
 
 // connect opens a TCP connection to address, or gives up soon.
 func connect(ctx context.Context, address string) (net.Conn, error) {
@@ -192,13 +207,18 @@ func (r *replica) failed(now time.Duration, probe bool) {
 	}
 }
 
-// bearer sends the token with every call. Dial has made sure that the connection
+// bearer sends its token with every call. Dial has made sure that the connection
 // is TLS, stays on the machine, or is what the caller calls insecure.
-type bearer struct{ token string }
+type bearer struct{ token func() string }
 
 // GetRequestMetadata returns the header with the token.
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + b.token}, nil
+	token := b.token()
+	if token == "" {
+		return nil, nil //nolint:nilnil // no header, and nothing wrong
+	}
+
+	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
 // RequireTransportSecurity returns false: see bearer.

@@ -216,10 +216,12 @@ func TestWhoNeedsAToken(t *testing.T) {
 		t.Errorf("%d rejected calls counted, want %d", got, rejected)
 	}
 
-	good := dialTo(t, func(c *Config) { c.Token, c.Keys, c.AllowUnsigned = other, nil, true }, s)
+	good := dialTo(t, func(c *Config) { c.Token, c.Keys, c.AllowUnsigned = func() string { return other }, nil, true }, s)
 	acquire(t, good, (&calls{}).take("u1"))
 
-	bad := dialTo(t, func(c *Config) { c.Token, c.Keys, c.AllowUnsigned = token[:15]+"x", nil, true }, s)
+	bad := dialTo(t, func(c *Config) {
+		c.Token, c.Keys, c.AllowUnsigned = func() string { return token[:15] + "x" }, nil, true
+	}, s)
 	if _, err := bad.Acquire(t.Context(), (&calls{}).take("u1")); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a client with a wrong token: %v", err)
 	}
@@ -331,7 +333,7 @@ func TestTLSOnBothSides(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := dialTo(t, func(config *Config) { config.URLs, config.TLS = []string{c.url}, c.tls }, s)
+			client := dialTo(t, func(config *Config) { config.URLs, config.TLS = []string{c.url}, steady(c.tls) }, s)
 
 			_, err := client.Acquire(t.Context(), (&calls{}).take("u1"))
 			if c.want == 0 && err != nil || c.want != 0 && status.Code(err) != codes.Unavailable {

@@ -279,7 +279,7 @@ func (c *Config) oneKind() error {
 		return problems(errs...)
 	}
 
-	if _, err := c.RedisConfig(); err != nil {
+	if _, err := c.RedisConfig(nil); err != nil {
 		errs = append(errs, err)
 	}
 

@@ -39,15 +39,16 @@ type engine struct {
 	notes       *notes             // by which it tells others of its store what it hears
 
 	client *rpc.Client
+	token  *shownToken // by which it calls; nil for none
 }
 
 // openEngine opens either kind. What it opened before an error it closes.
-func openEngine(ctx context.Context, config *Config, log *slog.Logger, own *identity) (*engine, error) {
+func openEngine(ctx context.Context, config *Config, log *slog.Logger) (*engine, error) {
 	e := &engine{log: log}
 
 	var err error
 	if config.holder() {
-		err = e.openHolder(ctx, config, own)
+		err = e.openHolder(ctx, config)
 	} else {
 		err = e.openCoordinator(ctx, config)
 	}
@@ -145,6 +146,17 @@ func (e *engine) joinRules(ctx context.Context, config *Config) error {
 		"rules", len(e.book.Current().Rules), "version", e.book.Current().Version)
 
 	return e.shown.Show(e.book.Current())
+}
+
+// follow has f look at the files that the engine has open.
+func (e *engine) follow(f *follower) {
+	if e.rules != nil {
+		f.follow(e.rules.path, e.rules.refresh)
+	}
+
+	if e.token != nil {
+		f.follow(e.token.path, e.token.refresh)
+	}
 }
 
 // readiness is how to ask whether the engine can decide. Asking is cheap: anyone may, and as often as they like.

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/binary"
+	"log/slog"
 	"net"
 	"strings"
 
@@ -15,13 +16,13 @@ import (
 )
 
 // openHolder makes a Limiter that leases from remote coordinators, and follows their rules.
-func (e *engine) openHolder(ctx context.Context, config *Config, own *identity) error {
-	remote, err := config.remote(own)
+func (e *engine) openHolder(ctx context.Context, config *Config) error {
+	remote, token, err := config.remote(e.log)
 	if err != nil {
 		return err
 	}
 
-	remote.Logger = e.log
+	remote.Logger, e.token = e.log, token
 
 	if e.client, err = rpc.Dial(remote); err != nil {
 		return usage("--coordinator: %s", strings.TrimPrefix(err.Error(), "rpc: "))
@@ -47,8 +48,10 @@ func (c *Config) CoordinatorFlags(what string) *pflag.FlagSet {
 
 	fs.StringSliceVar(&c.Coordinators, "coordinator", nil, what)
 	fs.StringSliceVar(&c.CoordinatorKeys, "coordinator-key", nil, "public `keys` that the coordinators sign with, such as ed25519:…")
-	fs.StringVar(&c.CoordinatorTokenFile, "coordinator-token-file", "", "`file` with the token that the coordinators ask for")
-	fs.StringVar(&c.CoordinatorCA, "coordinator-ca", "", "`file` with the certificates that vouch for the coordinators")
+	fs.StringVar(&c.CoordinatorTokenFile, "coordinator-token-file", "",
+		"`file` with the token that the coordinators ask for; a replaced one is used at once")
+	fs.StringVar(&c.CoordinatorCA, "coordinator-ca", "",
+		"`file` with the certificates that vouch for the coordinators, read for each connection")
 
 	return fs
 }
@@ -56,27 +59,23 @@ func (c *Config) CoordinatorFlags(what string) *pflag.FlagSet {
 // RemoteConfig is how to reach the coordinators, for commands that look at them. It reads the files that the settings
 // name. The error is a *UsageError.
 func (c *Config) RemoteConfig() (rpc.Config, error) {
-	switch {
-	case (c.TLSCert == "") != (c.TLSKey == ""):
+	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return rpc.Config{}, usage("--tls-cert and --tls-key need each other: set both or neither")
-	case c.TLSCert == "":
-		return c.remote(nil)
 	}
 
-	own := newIdentity(c, nil)
-	if err := own.open(); err != nil {
-		return rpc.Config{}, err
-	}
+	remote, _, err := c.remote(nil)
 
-	return c.remote(own)
+	return remote, err
 }
 
-// remote is how to reach the coordinators and what to believe of them. The error is a *UsageError.
-func (c *Config) remote(own *identity) (rpc.Config, error) {
-	remote := rpc.Config{URLs: c.Coordinators, Name: c.Name, Holder: newIncarnation(), Insecure: c.Insecure}
+// remote is how to reach the coordinators and what to believe of them. They are shown the server's own certificate, if it has one and
+// they ask for it. The token is nil without a file of it, which whoever goes on for long should follow. log hears of files that
+// change, unless it is nil. The error is a *UsageError.
+func (c *Config) remote(log *slog.Logger) (remote rpc.Config, token *shownToken, err error) {
+	remote = rpc.Config{URLs: c.Coordinators, Name: c.Name, Holder: newIncarnation(), Insecure: c.Insecure}
 
 	if err := rpc.CheckURLs(c.Coordinators); err != nil {
-		return remote, usage("--coordinator: %s", strings.TrimPrefix(err.Error(), "rpc: "))
+		return remote, nil, usage("--coordinator: %s", strings.TrimPrefix(err.Error(), "rpc: "))
 	}
 
 	keys, keysErr := publicKeys(c)
@@ -85,14 +84,18 @@ func (c *Config) remote(own *identity) (rpc.Config, error) {
 	var tokenErr, tlsErr error
 
 	if path := c.CoordinatorTokenFile; path != "" {
-		remote.Token, tokenErr = firstToken(path)
+		token = &shownToken{path: path, log: log}
+		remote.Token, tokenErr = token.show, token.open()
 	}
 
 	if c.CoordinatorCA != "" || anySecure(c.Coordinators) {
-		remote.TLS, tlsErr = clientTLS(c.CoordinatorCA, own)
+		own := &identity{log: log, files: [...]pemFile{
+			{flag: "--tls-cert", path: c.TLSCert}, {flag: "--tls-key", path: c.TLSKey}, {flag: "--coordinator-ca", path: c.CoordinatorCA},
+		}}
+		remote.TLS, tlsErr = own.calls, own.open()
 	}
 
-	return remote, problems(keysErr, tokenErr, tlsErr)
+	return remote, token, problems(keysErr, tokenErr, tlsErr)
 }
 
 // publicKeys are those whose signature is believed. Without any, coordinators are believed on this machine only.
@@ -125,26 +128,6 @@ func publicKeys(config *Config) ([]ed25519.PublicKey, error) {
 	}
 
 	return nil, nil
-}
-
-// firstToken is the first token of a file that may have several, as servers accept them.
-func firstToken(path string) (string, error) {
-	text, err := readBounded(path, maxTokens)
-	if err == nil {
-		_, err = rpc.ParseTokens(text)
-	}
-
-	if err != nil {
-		return "", unusable("--coordinator-token-file", err)
-	}
-
-	for line := range strings.Lines(string(text)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			return line, nil
-		}
-	}
-
-	return "", usage("--coordinator-token-file: %s has no token", path)
 }
 
 func anySecure(urls []string) bool {

@@ -199,7 +199,7 @@ func newHTTPServer(handler http.Handler, own *identity, log *slog.Logger) *http.
 	}
 
 	if own != nil {
-		server.TLSConfig = own.config()
+		server.TLSConfig = own.listens()
 	}
 
 	return server

@@ -84,13 +84,11 @@ func (s *proxyServer) open(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 
-	if s.engine, err = openEngine(ctx, &s.config, s.log, s.identity); err != nil {
+	if s.engine, err = openEngine(ctx, &s.config, s.log); err != nil {
 		return err
 	}
 
-	if s.engine.rules != nil {
-		s.follower.follow(s.engine.rules.path, s.engine.rules.refresh)
-	}
+	s.engine.follow(&s.follower)
 
 	if s.access != nil {
 		settings.AccessLog = s.access
@@ -192,7 +190,7 @@ func (s *proxyServer) newFront(ctx context.Context) *http.Server {
 	}
 
 	if s.identity != nil {
-		front.TLSConfig = s.identity.config()
+		front.TLSConfig = s.identity.listens()
 	}
 
 	return front

@@ -112,15 +112,13 @@ func (s *server) open(ctx context.Context) error {
 		s.log.Warn("switched off in this process, whatever its rules say", "kill", s.config.Kill)
 	}
 
-	engine, err := openEngine(ctx, &s.config, s.log, s.identity)
+	engine, err := openEngine(ctx, &s.config, s.log)
 	if err != nil {
 		return err
 	}
 
 	s.engine = engine
-	if engine.rules != nil {
-		s.follower.follow(engine.rules.path, engine.rules.refresh)
-	}
+	s.engine.follow(&s.follower)
 
 	if s.httpListener, err = listen(ctx, "--listen", s.config.Listen); err != nil {
 		return err
@@ -198,7 +196,7 @@ func (s *server) openDoors() error {
 	}
 
 	if s.identity != nil {
-		config.TLS = s.identity.config()
+		config.TLS = s.identity.listens()
 	}
 
 	s.grpc = rpc.NewServer(config)

@@ -188,7 +188,7 @@ func TestReadinessSaysWhy(t *testing.T) {
 	config, err := load([]string{"--data-dir", dataDir(t)}, nil)
 	must(t, err)
 
-	e, err := openEngine(t.Context(), &config, r.Log.logger(), nil)
+	e, err := openEngine(t.Context(), &config, r.Log.logger())
 	must(t, err)
 
 	defer func() { must(t, e.close(context.Background())) }()

@@ -20,7 +20,7 @@ const storeWithin = 10 * time.Second
 
 // openStore opens the store that the settings name, and returns it with its counts.
 func openStore(ctx context.Context, config *Config, log *slog.Logger) (store.Store, source, error) {
-	to, err := config.RedisConfig()
+	to, err := config.RedisConfig(log)
 	if err != nil {
 		return nil, nil, err
 	}

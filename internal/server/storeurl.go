@@ -2,7 +2,7 @@ package server
 
 import (
 	"bytes"
-	"crypto/tls"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -27,7 +27,8 @@ func (c *Config) StoreFlags(unless string) *pflag.FlagSet {
 			"or redis+sentinel://HOST:PORT,…/MASTER")
 	fs.StringVar(&c.StorePasswordFile, "store-password-file", "", "`file` with the password of the Redis user")
 	fs.StringVar(&c.StoreSentinelPasswordFile, "store-sentinel-password-file", "", "`file` with the password of the sentinels")
-	fs.StringVar(&c.StoreCA, "store-ca", "", "`file` with the certificates that vouch for Redis")
+	fs.StringVar(&c.StoreCA, "store-ca", "",
+		"`file` with the certificates that vouch for Redis, read for each connection, as those to show are")
 	fs.StringVar(&c.StoreCert, "store-cert", "", "`file` with the certificate to show to Redis")
 	fs.StringVar(&c.StoreKey, "store-key", "", "`file` with its private key")
 	fs.StringVar(&c.StorePrefix, "store-prefix", redis.DefaultPrefix, "how the names of all keys in Redis begin")
@@ -45,9 +46,10 @@ func (c *Config) StoreFlags(unless string) *pflag.FlagSet {
 // inMemory reports whether the counts are in this process; so they are unless something is said.
 func (c *Config) inMemory() bool { return c.Store == "" || c.Store == memoryStore }
 
-// RedisConfig returns how Redis is reached, nil for a store in memory. It reads the files that the settings name. The error
+// RedisConfig returns how Redis is reached, nil for a store in memory. It reads the files that the settings name; log hears of
+// those for TLS that change, unless it is nil. The error
 // is a *UsageError, and never has the password in it.
-func (c *Config) RedisConfig() (*redis.Config, error) {
+func (c *Config) RedisConfig(log *slog.Logger) (*redis.Config, error) {
 	if c.inMemory() {
 		for flag, set := range map[string]bool{
 			"--store-password-file": c.StorePasswordFile != "", "--store-ca": c.StoreCA != "",
@@ -76,7 +78,7 @@ func (c *Config) RedisConfig() (*redis.Config, error) {
 		return nil, usage("--store-prefix %q has a brace, which Redis reads as the name of a slot: leave it out", config.Prefix)
 	}
 
-	if err := problems(c.storePasswords(config), c.storeTLS(config), c.storeLink(config)); err != nil {
+	if err := problems(c.storePasswords(config), c.storeTLS(config, log), c.storeLink(config)); err != nil {
 		return nil, err
 	}
 
@@ -136,7 +138,7 @@ func (c *Config) storePasswords(config *redis.Config) error {
 }
 
 // storeTLS reads who vouches for Redis, and what is shown to it.
-func (c *Config) storeTLS(config *redis.Config) error {
+func (c *Config) storeTLS(config *redis.Config, log *slog.Logger) error {
 	switch {
 	case config.TLS == nil && c.StoreCA != "":
 		return usage("--store-ca is for TLS: write --store rediss://…, or leave it out")
@@ -146,21 +148,14 @@ func (c *Config) storeTLS(config *redis.Config) error {
 		return usage("--store-cert and --store-key need each other: set both or neither")
 	}
 
-	if path := c.StoreCA; path != "" {
-		var err error
-		if config.TLS.RootCAs, err = readPool("--store-ca", path); err != nil {
-			return err
-		}
+	if config.TLS == nil {
+		return nil
 	}
 
-	if c.StoreCert != "" {
-		pair, err := ReadPair("--store-cert", c.StoreCert, "--store-key", c.StoreKey)
-		if err != nil {
-			return err
-		}
+	own := &identity{log: log, files: [...]pemFile{
+		{flag: "--store-cert", path: c.StoreCert}, {flag: "--store-key", path: c.StoreKey}, {flag: "--store-ca", path: c.StoreCA},
+	}}
+	config.TLS = own.calls
 
-		config.TLS.Certificates = []tls.Certificate{pair}
-	}
-
-	return nil
+	return own.open()
 }

@@ -45,7 +45,7 @@ func TestStoreURLs(t *testing.T) {
 		{store: "memory", file: password, problem: "--store-password-file needs --store"},
 	} {
 		c := &Config{Store: test.store, StorePasswordFile: test.file}
-		got, err := c.RedisConfig()
+		got, err := c.RedisConfig(nil)
 
 		if test.problem != "" {
 			if err == nil || !strings.Contains(err.Error(), test.problem) {
@@ -75,7 +75,7 @@ func TestStoreURLs(t *testing.T) {
 func TestStoreLink(t *testing.T) {
 	c := &Config{Store: "redis://r", StoreConnections: 4, StoreDialTimeout: time.Minute, StoreSilence: 100 * time.Millisecond, StoreOwnClock: true}
 
-	got, err := c.RedisConfig()
+	got, err := c.RedisConfig(nil)
 	if err != nil || got.Connections != 4 || got.DialTimeout != time.Minute || got.DeadAfter != 100*time.Millisecond || got.Clock == nil {
 		t.Errorf("%+v (%v)", got, err)
 	}
@@ -95,7 +95,7 @@ func TestStoreLink(t *testing.T) {
 		"--store-silence 1h0m0s is not":                          {Store: "redis://r", StoreSilence: time.Hour},
 		"--store-own-clock needs":                                {StoreOwnClock: true},
 	} {
-		if _, err := c.RedisConfig(); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := c.RedisConfig(nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v, want %q", c, err, says)
 		}
 	}
@@ -104,7 +104,7 @@ func TestStoreLink(t *testing.T) {
 // What is wrong with a store's URL is said without the password in it.
 func TestStoreProblemsKeepThePassword(t *testing.T) {
 	for _, store := range []string{"rdis://u:hunter2@r", "redis://u:hunter2@r/2", "redis://u:hunter2@:x", "redis://u:hunter2%@r", "hunter2"} {
-		if _, err := (&Config{Store: store}).RedisConfig(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := (&Config{Store: store}).RedisConfig(nil); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", store, err)
 		}
 	}

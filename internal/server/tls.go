@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -90,17 +91,21 @@ func ReadPair(certFlag, cert, keyFlag, key string) (tls.Certificate, error) {
 	return pairOf(&files[0], &files[1])
 }
 
-// identity is the certificate that the server shows and the authorities that vouch for its clients, as the files have them
+// identity is the certificate that this side of TLS shows and the authorities that vouch for the other, as the files have them
 // now: whoever renews a certificate only replaces the files. Handshakes under way keep what they began with.
 type identity struct {
-	files   [3]pemFile // certificate, key, and the authorities, whose path may be ""
-	log     *slog.Logger
-	current atomic.Pointer[tls.Config]
+	files     [3]pemFile   // certificate, key, and the authorities; without a path there are none, or the system's
+	protocols []string     // to offer, of a listener
+	log       *slog.Logger // nil where nobody would read it
+	current   atomic.Pointer[tls.Config]
+
+	mu      sync.Mutex // one refresh at a time
+	refused string     // why, when the files were last refused
 }
 
-// newIdentity is the identity in the files that the settings name, which open reads.
+// newIdentity is the identity of the listeners that the settings name, which open reads.
 func newIdentity(c *Config, log *slog.Logger) *identity {
-	return &identity{log: log, files: [...]pemFile{
+	return &identity{log: log, protocols: []string{"h2", "http/1.1"}, files: [...]pemFile{
 		{flag: "--tls-cert", path: c.TLSCert}, {flag: "--tls-key", path: c.TLSKey}, {flag: "--tls-client-ca", path: c.TLSClientCA},
 	}}
 }
@@ -117,8 +122,11 @@ func (i *identity) open() error {
 	return i.load()
 }
 
-// refresh reads the files again; bad ones leave the last good ones in force. Only the follower calls it.
+// refresh reads the files again; bad ones leave the last good ones in force.
 func (i *identity) refresh() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+
 	files, err := i.read()
 	if err == nil {
 		same := func(a, b pemFile) bool { return bytes.Equal(a.text, b.text) }
@@ -130,14 +138,30 @@ func (i *identity) refresh() {
 		err = i.load()
 	}
 
-	if err != nil {
-		// Between the replacement of the certificate and that of its key the two do not fit: the next notice mends it.
-		i.log.Warn("the changed TLS files are refused: the last good ones stay in force", "error", err)
-
-		return
+	log := i.log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
 	}
 
-	i.log.Info("TLS certificate in force", "path", i.files[0].path)
+	switch {
+	case err == nil:
+		i.refused = ""
+		log.Info("TLS files in force", "paths", i.paths())
+	case err.Error() != i.refused: // each call may look at them
+		// Between the replacement of the certificate and that of its key the two do not fit: the next look mends it.
+		i.refused = err.Error()
+		log.Warn("the changed TLS files are refused: the last good ones stay in force", "error", err)
+	}
+}
+
+func (i *identity) paths() (paths []string) {
+	for n := range i.files {
+		if path := i.files[n].path; path != "" {
+			paths = append(paths, path)
+		}
+	}
+
+	return paths
 }
 
 func (i *identity) read() ([3]pemFile, error) {
@@ -158,18 +182,26 @@ func (i *identity) read() ([3]pemFile, error) {
 
 // load puts what was read in force.
 func (i *identity) load() error {
-	pair, err := pairOf(&i.files[0], &i.files[1])
-	if err != nil {
-		return err
-	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: i.protocols}
 
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
-
-	if authorities := &i.files[2]; authorities.path != "" {
-		if config.ClientCAs, err = authorities.pool(); err != nil {
+	if i.files[0].path != "" {
+		pair, err := pairOf(&i.files[0], &i.files[1])
+		if err != nil {
 			return err
 		}
 
+		config.Certificates = []tls.Certificate{pair}
+		// Whoever is called may ask for a certificate of authorities that it does not name.
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	}
+
+	if authorities := &i.files[2]; authorities.path != "" {
+		pool, err := authorities.pool()
+		if err != nil {
+			return err
+		}
+
+		config.ClientCAs, config.RootCAs = pool, pool // one of them counts: a side listens or calls
 		config.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 
@@ -178,34 +210,21 @@ func (i *identity) load() error {
 	return nil
 }
 
-// config is for a listener: each handshake takes what is in force at that moment.
-func (i *identity) config() *tls.Config {
+// listens is the configuration of a listener: each handshake takes what is in force at that moment.
+func (i *identity) listens() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2", "http/1.1"},
+		NextProtos: i.protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			return i.current.Load(), nil
 		},
 	}
 }
 
-// clientTLS is for calls to coordinators: the authorities in caFile, or the system's when it is "", and the server's own
-// certificate when it has one, for coordinators that ask for it.
-func clientTLS(caFile string, own *identity) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
+// calls is the configuration of a connection that is about to be made, by the files as they are then. So those of callers need
+// nobody who follows them.
+func (i *identity) calls() *tls.Config {
+	i.refresh()
 
-	if caFile != "" {
-		var err error
-		if config.RootCAs, err = readPool("--coordinator-ca", caFile); err != nil {
-			return nil, err
-		}
-	}
-
-	if own != nil {
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &own.current.Load().Certificates[0], nil
-		}
-	}
-
-	return config, nil
+	return i.current.Load()
 }

@@ -91,8 +91,8 @@ type Config struct {
 	Addresses []string
 	// Username and Password are those of an ACL user; both may be empty.
 	Username, Password string
-	// TLS is how to encrypt; nil for not at all.
-	TLS *tls.Config
+	// TLS returns how to encrypt a connection that is about to be made; nil for not at all.
+	TLS func() *tls.Config
 	// Sentinel is set where Addresses are those of sentinels.
 	Sentinel *Sentinel
 	// Connections is how many each node is given at most, a power of two up to 256. 0, the default, is one to each node
@@ -221,7 +221,7 @@ func (c *Config) Check() error {
 func (c *Config) client(ctx context.Context) rueidis.ClientOption {
 	option := rueidis.ClientOption{
 		InitAddress: slices.Clone(c.Addresses), // which the driver shuffles
-		Username:    c.Username, Password: c.Password, TLSConfig: c.TLS,
+		Username:    c.Username, Password: c.Password,
 		ClientName: "leaseway", DisableCache: true, AlwaysPipelining: true, ShuffleInit: true,
 		Dialer:           net.Dialer{Timeout: cmp.Or(c.DialTimeout, DefaultDialTimeout)},
 		ConnWriteTimeout: cmp.Or(c.DeadAfter, DefaultDeadAfter),
@@ -240,11 +240,24 @@ func (c *Config) client(ctx context.Context) rueidis.ClientOption {
 	if c.Sentinel != nil {
 		option.Sentinel = rueidis.SentinelOption{
 			MasterSet: c.Sentinel.Master, Username: c.Sentinel.Username, Password: c.Sentinel.Password, ClientName: option.ClientName,
-			Dialer: option.Dialer, TLSConfig: c.TLS, TopologyRefreshInterval: lookEvery,
+			Dialer: option.Dialer, TopologyRefreshInterval: lookEvery,
 		}
 	}
 
+	if c.TLS != nil {
+		option.TLSConfig = c.TLS() // which says to ask nodes for their encrypted ports
+		option.Sentinel.TLSConfig = option.TLSConfig
+		option.DialCtxFn = c.dialTLS
+	}
+
 	return option
+}
+
+// dialTLS makes a connection that is encrypted as Config says now, and not as it said when the driver was made.
+func (c *Config) dialTLS(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	encrypted := tls.Dialer{NetDialer: dialer, Config: c.TLS()}
+
+	return encrypted.DialContext(ctx, "tcp", address)
 }
 
 // ID identifies the data; see store.Store. When Redis loses it, what runs goes on

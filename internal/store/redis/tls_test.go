@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
@@ -54,7 +56,10 @@ func TestTLS(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 
-			config := Config{Addresses: []string{test.address}, TLS: test.config, DialTimeout: time.Second, DeadAfter: time.Second}
+			config := Config{Addresses: []string{test.address}, DialTimeout: time.Second, DeadAfter: time.Second}
+			if test.config != nil {
+				config.TLS = func() *tls.Config { return test.config }
+			}
 
 			s, err := New(ctx, config)
 			if err == nil {
@@ -75,6 +80,45 @@ func TestTLS(t *testing.T) {
 					t.Errorf("trouble %d, want %d: %v", got, test.trouble, err)
 				}
 			}
+		})
+	}
+}
+
+// A connection is encrypted as Config says when it is made: certificates can be renewed while a store is in use.
+func TestTLSIsThatOfTheMoment(t *testing.T) {
+	certs := redistest.NewCertificates(t)
+	server, address := redistest.NewTLSServer(t, certs, "--tls-auth-clients", "yes")
+	bare := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: certs.Pool}
+	good := bare.Clone()
+	good.Certificates = []tls.Certificate{certs.Client}
+
+	var now atomic.Pointer[tls.Config]
+
+	now.Store(good)
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	s, err := New(ctx, Config{Addresses: []string{address}, TLS: now.Load})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(ctx)
+
+	for _, row := range []struct {
+		config *tls.Config
+		works  bool
+	}{{good, true}, {bare, false}, {good, true}} {
+		now.Store(row.config)
+
+		if err := server.Do(ctx, "CLIENT", "KILL", "TYPE", "normal"); err != nil {
+			t.Fatal(err)
+		}
+
+		proctest.Eventually(t, "new connections are made by the new configuration", func() bool {
+			_, err := s.Beat(ctx, []uint64{1}, time.Second)
+
+			return (err == nil) == row.works
 		})
 	}
 }

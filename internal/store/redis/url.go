@@ -32,7 +32,7 @@ func ParseURL(text string) (*Config, error) {
 	switch {
 	case ok && scheme == "redis":
 	case ok && scheme == "rediss":
-		config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		config.TLS = func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
 	default:
 		return nil, errors.New(
 			"it begins with none of redis://, rediss://, redis+sentinel://, rediss+sentinel:// (write redis://HOST:PORT)")
