@@ -103,7 +103,10 @@ func TestStoreLink(t *testing.T) {
 
 // What is wrong with a store's URL is said without the password in it.
 func TestStoreProblemsKeepThePassword(t *testing.T) {
-	for _, store := range []string{"rdis://u:hunter2@r", "redis://u:hunter2@r/2", "redis://u:hunter2@:x", "redis://u:hunter2%@r", "hunter2"} {
+	for _, store := range []string{
+		"rdis://u:hunter2@r", "redis://u:hunter2@r/2", "redis://u:hunter2@:x", "redis://u:hunter2%@r", "hunter2",
+		"redis://u:hunter2", "redis://:hunter2%40r:6379",
+	} {
 		if _, err := (&Config{Store: store}).RedisConfig(nil); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", store, err)
 		}

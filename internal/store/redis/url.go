@@ -60,10 +60,11 @@ func ParseURL(text string) (*Config, error) {
 		return nil, errors.New("more than hosts: leave out what is behind them (there are no numbered databases here)")
 	}
 
-	for host := range strings.SplitSeq(rest, ",") {
-		address, err := addressOf(host, port)
-		if err != nil {
-			return nil, err
+	for i, host := range strings.Split(rest, ",") {
+		address, ok := addressOf(host, port)
+		if !ok { // which is not shown: a password may be there by mistake
+			return nil, fmt.Errorf("host %d is no HOST:PORT: write such as 10.0.0.1:%s,10.0.0.2:%s, "+
+				"after USER:PASSWORD@ if there is a user", i+1, port, port)
 		}
 
 		config.Addresses = append(config.Addresses, address)
@@ -94,7 +95,7 @@ func (c *Config) cutUser(text string) (rest string, err error) {
 }
 
 // addressOf returns host:port of HOST or HOST:PORT.
-func addressOf(text, port string) (string, error) {
+func addressOf(text, port string) (address string, ok bool) {
 	host, given, err := net.SplitHostPort(text)
 	if err != nil {
 		host, given = strings.Trim(text, "[]"), port
@@ -104,8 +105,8 @@ func addressOf(text, port string) (string, error) {
 	}
 
 	if _, err := strconv.ParseUint(given, 10, 16); err != nil || host == "" {
-		return "", fmt.Errorf("%q is no HOST:PORT: write such as 10.0.0.1:%s,10.0.0.2:%s", text, port, port)
+		return "", false
 	}
 
-	return net.JoinHostPort(host, given), nil
+	return net.JoinHostPort(host, given), true
 }
