@@ -103,22 +103,29 @@ func (f *fleet) send(u *upstream, r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	u.heard()
+	if u.heard() {
+		f.log.Info("an upstream is back in service: it answered", "upstream", u.name)
+	}
 	resp.Body = u.counted(resp.Body)
 	return resp, nil
 }
 
-// failed notes that u did not answer, and says so if that takes it out of service.
+// failed notes that u did not answer. The log says so now and then, and always when that takes it out of service.
 func (f *fleet) failed(u *upstream, err error) {
-	fix := u.fixOf(err)
-	if !u.failed(time.Now()) {
+	now, fix := time.Now(), u.fixOf(err)
+	out, due := u.failed(now), u.worthALine(now)
+	if !out && !due {
 		return
 	}
-	args := []any{"upstream", u.name, "error", err}
+	args := []any{"upstream", u.name, "error", err, "failures", u.failures.Load()}
 	if fix != "" {
 		args = append(args, "fix", fix)
 	}
-	f.log.Warn("an upstream is out of service: it does not answer", args...)
+	if out {
+		f.log.Warn("an upstream is out of service: it does not answer", args...)
+	} else {
+		f.log.Warn("an upstream did not answer a request", args...)
+	}
 }
 
 // pick returns the upstream whose turn it is, or that has the least in flight, among those in service that were not tried.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -105,13 +106,35 @@ func TestTheOnlyUpstreamIsAskedAgainAtOnce(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	f := serve(t, noRules, Config{Upstreams: []string{server.URL}})
 
-	for range failuresOut + 1 {
+	var log lockedBuffer
+
+	f := serve(t, noRules, Config{Upstreams: []string{server.URL}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+
+	// Whoever runs it hears of the first request that failed, and not of each.
+	const single, out, back = "did not answer a request", "is out of service", "is back in service"
+
+	wantLogged := func(when string, counts map[string]int) {
+		t.Helper()
+
+		for what, want := range counts {
+			if got := strings.Count(log.String(), what); got != want {
+				t.Errorf("%s: the log says %d times %q, want %d:\n%s", when, got, what, want, log.String())
+			}
+		}
+	}
+
+	for i := range failuresOut + 1 {
 		if resp, body := f.get(t, "/"); resp.StatusCode != http.StatusBadGateway {
 			t.Fatalf("got %d %s", resp.StatusCode, body)
 		}
+
+		if i == 0 {
+			wantLogged("after one failure", map[string]int{single: 1, out: 0})
+		}
 	}
+
+	wantLogged("down", map[string]int{single: 1, out: 1, back: 0})
 
 	if f.Stats().Upstreams[0].InService {
 		t.Error("it is in service although it only failed")
@@ -122,6 +145,8 @@ func TestTheOnlyUpstreamIsAskedAgainAtOnce(t *testing.T) {
 	if resp, body := f.get(t, "/"); resp.StatusCode != http.StatusOK || !f.Stats().Upstreams[0].InService {
 		t.Errorf("got %d %s", resp.StatusCode, body)
 	}
+
+	wantLogged("up again", map[string]int{single: 1, out: 1, back: 1})
 }
 
 func TestProbesTakeAnUpstreamOutAndBringItBack(t *testing.T) {

@@ -19,6 +19,9 @@ const (
 	probesIn    = 2
 )
 
+// quiet is how long the log says nothing more of single requests that an upstream did not answer.
+const quiet = time.Minute
+
 // Bounds of connections to upstreams.
 const (
 	maxAnswerHeader = 256 << 10 // bytes
@@ -38,6 +41,7 @@ type upstream struct {
 	inFlight, requests, failures, probes, badProbes atomic.Int64
 	row                                             atomic.Int64 // failures in a row
 	speaksFirst                                     atomic.Bool  // by one of them, as servers of HTTP/2 do
+	said                                            atomic.Int64 // when the log spoke of a failure, µs of the Unix epoch
 	until                                           atomic.Int64 // out of service until then, µs of the Unix epoch; 0 for not
 	bad, good                                       int          // probes in a row; of run alone
 }
@@ -104,15 +108,14 @@ func (u *upstream) inService(now time.Time) bool {
 	return until <= at || until != forever && until-at > outFor.Microseconds() // the clock was set back
 }
 
-// heard notes that the upstream answered a request, whatever it said: that it is there is all that is asked of it here.
-func (u *upstream) heard() {
+// heard notes that the upstream answered a request, whatever it said: that it is there is all that is asked of it here. It reports
+// whether that brings it back into service.
+func (u *upstream) heard() (back bool) {
 	if u.row.Load() != 0 {
 		u.row.Store(0)
 		u.speaksFirst.Store(false)
 	}
-	if !u.probed && u.until.Load() != 0 {
-		u.until.Store(0)
-	}
+	return !u.probed && u.until.Load() != 0 && u.until.Swap(0) != 0
 }
 
 // failed notes that it did not, and reports whether that takes it out of service.
@@ -128,6 +131,15 @@ func (u *upstream) failed(now time.Time) (out bool) {
 	}
 	u.until.Store(end)
 	return was
+}
+
+// worthALine reports whether the log has said nothing of a failure for a while, and takes it that it does now.
+func (u *upstream) worthALine(now time.Time) bool {
+	at, last := now.UnixMicro(), u.said.Load()
+	if since := at - last; last != 0 && since >= 0 && since < quiet.Microseconds() {
+		return false
+	}
+	return u.said.CompareAndSwap(last, at)
 }
 
 // probe asks for path once, and notes what came of it. It reports whether that changed anything.
