@@ -36,7 +36,7 @@ func newProxy() *cobra.Command {
 			"  leaseway proxy --upstream h2c://127.0.0.1:50051 --rules rules.yaml   # gRPC",
 		Args: noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
-			return serveUntilStopped(cmd.Context(), settings, func(ctx context.Context, config server.Config) error {
+			return serveUntilStopped(cmd, settings, func(ctx context.Context, config server.Config) error {
 				return server.RunProxy(ctx, config, cmd.OutOrStdout(), cmd.ErrOrStderr())
 			})
 		}),

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -38,7 +39,7 @@ func newServe() *cobra.Command {
 			"  leaseway serve --coordinator 127.0.0.1:8081 --listen 127.0.0.1:8090 --grpc-listen 127.0.0.1:8091",
 		Args: noArguments,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
-			return serveUntilStopped(cmd.Context(), settings, func(ctx context.Context, config server.Config) error {
+			return serveUntilStopped(cmd, settings, func(ctx context.Context, config server.Config) error {
 				return server.Run(ctx, config, cmd.ErrOrStderr())
 			})
 		}),
@@ -56,11 +57,14 @@ var errStoppedAtOnce = errors.New("stopped at once by a second signal; counts si
 const hasty = time.Second
 
 // serveUntilStopped calls serve with what the settings say, until signals stop it.
-func serveUntilStopped(ctx context.Context, settings *server.Settings, serve func(context.Context, server.Config) error) error {
+func serveUntilStopped(cmd *cobra.Command, settings *server.Settings, serve func(context.Context, server.Config) error) error {
 	config, err := settings.Load(server.Environ())
 	if err != nil {
 		return err
 	}
+
+	// net/http says by the log of the process that an upstream spoke out of turn. That is a line like the others.
+	slog.SetDefault(config.NewLogger(cmd.ErrOrStderr()))
 
 	// SIGHUP would end the process. A service manager sends it when there is something new to read.
 	look := make(chan os.Signal, 1)
@@ -70,7 +74,7 @@ func serveUntilStopped(ctx context.Context, settings *server.Settings, serve fun
 
 	config.Look = look
 
-	return untilStopped(ctx, func(ctx context.Context) error { return serve(ctx, config) })
+	return untilStopped(cmd.Context(), func(ctx context.Context) error { return serve(ctx, config) })
 }
 
 // untilStopped calls serve with a context that the first signal ends. A second one, unless it comes hastily, does not wait for

@@ -1,13 +1,21 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"log"
+	"log/slog"
 	"os"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leaseway/leaseway/internal/server"
 )
 
 // A program such as timeout signals the process and its group: that is one wish to stop, and no reason to lose counts.
@@ -44,5 +52,44 @@ func TestASecondSignalCountsOnceTheFirstIsOld(t *testing.T) {
 				t.Errorf("after %v: got %v, want %v", row.after, err, row.want)
 			}
 		})
+	}
+}
+
+// What the standard library says by the log of the process has the form that was asked for.
+func TestTheLogOfTheProcessIsLikeTheOthers(t *testing.T) {
+	before, flags, out := slog.Default(), log.Flags(), log.Writer()
+
+	t.Cleanup(func() {
+		slog.SetDefault(before)
+		log.SetFlags(flags)
+		log.SetOutput(out)
+	})
+
+	var (
+		stderr bytes.Buffer
+		line   map[string]any
+	)
+
+	const said = "Unsolicited response received on idle HTTP channel"
+
+	settings, cmd := server.NewProxySettings(), &cobra.Command{}
+	if err := settings.Flags().Parse([]string{"--upstream", "http://127.0.0.1:1", "--rules", "r.yaml", "--log-format", "json"}); err != nil {
+		t.Fatal(err)
+	}
+
+	cmd.SetErr(&stderr)
+	cmd.SetContext(t.Context())
+
+	err := serveUntilStopped(cmd, settings, func(context.Context, server.Config) error {
+		log.Print(said)
+
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := json.Unmarshal(stderr.Bytes(), &line); err != nil || line["level"] != "INFO" || line["msg"] != said {
+		t.Errorf("%v: the log says %s", err, stderr.String())
 	}
 }

@@ -24,7 +24,7 @@ func RunProxy(ctx context.Context, config Config, stdout, logs io.Writer) error 
 		return err
 	}
 
-	s := &proxyServer{config: config, log: newLogger(config, logs)}
+	s := &proxyServer{config: config, log: config.NewLogger(logs)}
 
 	room := newRoom()
 	defer room.hold()

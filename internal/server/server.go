@@ -50,7 +50,7 @@ func Run(ctx context.Context, config Config, logs io.Writer) error {
 		return err
 	}
 
-	s := &server{config: config, log: newLogger(config, logs)}
+	s := &server{config: config, log: config.NewLogger(logs)}
 
 	room := newRoom()
 	defer room.hold()
@@ -67,14 +67,15 @@ func Run(ctx context.Context, config Config, logs io.Writer) error {
 	return errors.Join(err, s.close(context.WithoutCancel(ctx)))
 }
 
-// newLogger makes the one logger of the process. The settings were checked.
-func newLogger(config Config, out io.Writer) *slog.Logger {
+// NewLogger returns a logger to out as the settings, which were checked, have it. Run makes one by itself; the program may need one
+// for what others say by the log of the process.
+func (c *Config) NewLogger(out io.Writer) *slog.Logger {
 	var level slog.Level
 
-	_ = level.UnmarshalText([]byte(config.LogLevel)) // validate did it before
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // validate did it before
 
 	options := &slog.HandlerOptions{Level: level}
-	if config.LogFormat == "json" {
+	if c.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(out, options))
 	}
 
