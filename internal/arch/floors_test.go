@@ -99,7 +99,7 @@ func floors() map[string]place {
 
 		"rule":                       {pure, []string{"internal/rate"}},
 		"internal/rulespec":          {pure, nil},
-		"internal/envoyimport":       {pure, []string{"rule"}},
+		"internal/envoyimport":       {pure, []string{"rule", "internal/spelling"}},
 		"internal/spelling":          {pure, nil},
 		"internal/phrase":            {pure, nil},
 		"internal/shed":              {pure, nil},

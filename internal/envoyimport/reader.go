@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/leaseway/leaseway/internal/spelling"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -61,14 +62,14 @@ func (r *reader) document(src []byte) (domain string, tree []*descriptor) {
 		return "", nil
 	}
 
-	r.each(root, "the document", func(key, value *yaml.Node) {
+	r.each(root, inDocument, func(key, value *yaml.Node) {
 		switch key.Value {
 		case "domain":
 			domain = r.scalar(value)
-		case "descriptors":
+		case keyDescriptors:
 			tree = r.descriptors(value, 1)
 		default:
-			r.unknown(key, "the document")
+			r.unknown(key, inDocument)
 		}
 	})
 
@@ -109,17 +110,55 @@ func (r *reader) each(node *yaml.Node, what string, do func(key, value *yaml.Nod
 	}
 }
 
-func (r *reader) unknown(key *yaml.Node, what string) {
-	hint := ""
+// Keys that are in several parts of a document.
+const (
+	keyDescriptors = "descriptors"
+	keyMetadata    = "metadata"
+	keyName        = "name"
+)
 
-	switch key.Value {
-	case "shadow_mode", "quota_mode", "share_threshold", "detailed_metric", "value_to_metric":
-		hint = "; it belongs beside the descriptor's key, and does nothing here"
-	case "requests_per_unit", "unit", "unlimited", "replaces":
-		hint = "; it belongs into rate_limit"
+// The parts of a document.
+const (
+	inDocument   = "the document"
+	inDescriptor = "a descriptor"
+	inRateLimit  = "rate_limit"
+)
+
+// keysOf are the keys that there are in what.
+func keysOf(what string) []string {
+	switch what {
+	case inDocument:
+		return []string{"domain", keyDescriptors}
+	case inDescriptor:
+		return []string{
+			"key", "value", "rate_limit", keyDescriptors,
+			"shadow_mode", "quota_mode", "share_threshold", "detailed_metric", "value_to_metric", keyMetadata,
+		}
+	case inRateLimit:
+		return []string{"requests_per_unit", "unit", "unlimited", keyName, "replaces", keyMetadata}
+	default:
+		return []string{keyName} // in replaces
+	}
+}
+
+// unknown refuses a key of what, and says where it belongs, which one was meant, or which there are.
+func (r *reader) unknown(key *yaml.Node, what string) {
+	var hint string
+
+	known := keysOf(what)
+
+	switch meant := spelling.Closest(key.Value, known); {
+	case slices.Contains(keysOf(inDescriptor)[4:], key.Value):
+		hint = "it belongs beside the descriptor's key, and does nothing here"
+	case slices.Contains(keysOf(inRateLimit), key.Value) && what == inDescriptor:
+		hint = "it belongs into rate_limit"
+	case meant != "":
+		hint = "did you mean " + meant + "?"
+	default:
+		hint = "its keys are " + strings.Join(known, ", ")
 	}
 
-	r.fail(key.Line, fmt.Sprintf("%s is not a key of %s%s", key.Value, what, hint))
+	r.fail(key.Line, fmt.Sprintf("%s is not a key of %s; %s", key.Value, what, hint))
 }
 
 // notYAML says where a document cannot be read, which the reader of YAML has in the words of its error.
@@ -208,7 +247,7 @@ func (r *reader) descriptor(node *yaml.Node, depth int) *descriptor {
 		shared *yaml.Node   // which is about limits below as well
 	)
 
-	r.each(node, "a descriptor", func(key, value *yaml.Node) {
+	r.each(node, inDescriptor, func(key, value *yaml.Node) {
 		switch key.Value {
 		case "key":
 			d.key = r.scalar(value)
@@ -216,7 +255,7 @@ func (r *reader) descriptor(node *yaml.Node, depth int) *descriptor {
 			d.value = r.scalar(value)
 		case "rate_limit":
 			d.limit = r.rateLimit(value)
-		case "descriptors":
+		case keyDescriptors:
 			d.children = r.descriptors(value, depth+1)
 		case "shadow_mode":
 			d.shadow = r.boolean(value)
@@ -230,10 +269,10 @@ func (r *reader) descriptor(node *yaml.Node, depth int) *descriptor {
 			if r.boolean(value) {
 				r.note(key.Line, key.Value+" has no counterpart: metrics are by rule, and never by key")
 			}
-		case "metadata":
+		case keyMetadata:
 			r.note(key.Line, "metadata has no counterpart: answers name the rule and the reason")
 		default:
-			r.unknown(key, "a descriptor")
+			r.unknown(key, inDescriptor)
 		}
 	})
 
@@ -269,7 +308,7 @@ func (r *reader) rateLimit(node *yaml.Node) *limit {
 	l := &limit{line: node.Line, requests: -1}
 	unit, replaces := "", (*yaml.Node)(nil)
 
-	r.each(node, "rate_limit", func(key, value *yaml.Node) {
+	r.each(node, inRateLimit, func(key, value *yaml.Node) {
 		switch key.Value {
 		case "requests_per_unit":
 			n, err := strconv.ParseUint(r.scalar(value), 10, 32)
@@ -282,14 +321,14 @@ func (r *reader) rateLimit(node *yaml.Node) *limit {
 			unit = r.scalar(value)
 		case "unlimited":
 			l.unlimited = r.boolean(value)
-		case "name":
+		case keyName:
 			l.name = r.scalar(value)
 		case "replaces":
 			replaces = value
-		case "metadata":
+		case keyMetadata:
 			r.note(key.Line, "metadata has no counterpart: answers name the rule and the reason")
 		default:
-			r.unknown(key, "rate_limit")
+			r.unknown(key, inRateLimit)
 		}
 	})
 
@@ -332,7 +371,7 @@ func (r *reader) replaces(node *yaml.Node, own string) {
 			name := r.scalar(value)
 
 			switch {
-			case key.Value != "name":
+			case key.Value != keyName:
 				r.unknown(key, "an item of replaces")
 			case name == "":
 				r.fail(value.Line, "replaces has an empty name")

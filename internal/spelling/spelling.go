@@ -1,5 +1,5 @@
 // Package spelling guesses which name somebody meant who wrote another one. The command line asks it about commands and flags,
-// the server about settings, and the cases of a rule set about their fields; package rule, which stands below, asks nobody.
+// the server about settings, cases of a rule set and imports about their fields; package rule, which stands below, asks nobody.
 package spelling
 
 import "strings"
