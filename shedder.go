@@ -145,7 +145,7 @@ func (s *shedder) deaf() {
 		s.said = true
 
 		s.logger.Info("the rules have a worker shedder, which sheds nothing in this process: " +
-			"WithWorkers, WithCPU or WithSignal would tell it the load")
+			"WithWorkers (--workers of leaseway proxy), WithCPU (--measure-cpu) or WithSignal would tell it the load")
 	}
 
 	s.worker = shed.Worker{}

@@ -54,10 +54,10 @@ nothing. The load is smoothed over half of ` + "`rise`" + `. It is the highest t
 
 | load | how the server knows it |
 |---|---|
-| busy workers / workers | ` + "`leaseway.WithWorkers(n)`" + `, and the middleware, which counts the requests that handlers are at |
+| busy workers / workers | ` + "`leaseway.WithWorkers(n)`, `leaseway proxy --workers`" + `, and the middleware, which counts the requests that handlers are at |
 | requests in flight / ` + "`inFlight`" + ` | the middleware |
 | wait before a request begins / ` + "`queueWait`" + ` | the middleware, by the ` + "`X-Request-Start`" + ` of a trusted proxy; ` + "`Limiter.Begin`" + `; for a wait behind the middleware, as for a worker of a pool, ` + "`Limiter.Waited`" + ` |
-| processor time used / allowed, by the cgroup or else the machine | ` + "`leaseway.WithCPU()`, `leaseway serve --measure-cpu`" + ` |
+| processor time used / allowed, by the cgroup or else the machine | ` + "`leaseway.WithCPU()`, `--measure-cpu` of `leaseway serve` and `leaseway proxy`" + ` |
 | anything else, as a share of 1 | ` + "`leaseway.WithSignal(name, function)`" + ` |
 
 A load that is not known sheds nothing: after ` + "`stale`" + ` the shedder is off, and says so in the log and in
@@ -71,10 +71,10 @@ shedders:
 
 The fleet shedder lets a request that is not critical begin while fewer such requests than the capacity without the reserve, and
 fewer requests than the capacity, are in flight over all servers. Critical ones are counted and never refused. Servers announce
-what they can do with ` + "`leaseway.WithWorkers(n)`" + `; when one comes or goes the capacity follows without a jump, over some
+what they can do with ` + "`leaseway.WithWorkers(n)`, a proxy with `leaseway proxy --workers`" + `; when one comes or goes the capacity follows without a jump, over some
 seven seconds. One that stops in good order says so; one that crashes counts, as does what was in flight there, until the fleet
 gives it up, ten seconds after it was last heard of. It counts what is served behind the middleware, and requests of programs that set ` + "`Request.Finishes`" + ` and call
-` + "`Limiter.Done`" + `. While no coordinator answers it lets everything pass.
+` + "`Limiter.Done`" + `. While no coordinator answers, or nobody has announced anything, it lets everything pass.
 
 A request goes through one chain: kill switch, worker shedder, fleet shedder, ` + "`concurrency`" + ` rules, all other rules. What an earlier
 stage took is given back when a later one refuses.

@@ -66,6 +66,7 @@ type Config struct {
 
 	RLSCharge string // who pays when one of several Envoy descriptors is over its limit, as envoyrls.Charge has it
 
+	Workers    int  // how many requests the API behind a proxy serves at once; 0 for not known
 	MeasureCPU bool // the worker shedder looks at the processor time of this machine or cgroup
 
 	Deadline time.Duration // how long a request waits for a coordinator
@@ -175,7 +176,7 @@ func (c *Config) switches() rule.Switches {
 
 // shedding are the options for what the rules may shed.
 func (c *Config) shedding() []leaseway.Option {
-	opts := []leaseway.Option{leaseway.WithSwitches(c.switches())}
+	opts := []leaseway.Option{leaseway.WithSwitches(c.switches()), leaseway.WithWorkers(c.Workers)}
 	if c.MeasureCPU {
 		opts = append(opts, leaseway.WithCPU())
 	}

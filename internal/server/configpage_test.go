@@ -34,7 +34,7 @@ a flag that cannot be read as one, such as a span without a unit, is said alone.
 
 Over HTTP, ` + "`GET /healthz`" + ` says that the process lives; ` + "`GET /readyz`" + ` whether to send it requests, and why not (200 or 503,
 with the reasons); ` + "`GET /metrics`" + ` what it does, for Prometheus: there it asks for a token where ` + "`--token-file`" + ` names some,
-or one of role holder was made.
+or those of role holder are [required](admin-api.md#giving-a-running-fleet-tokens).
 SIGTERM and SIGINT stop it in order; SIGHUP has it look at its files now, which it does by itself when they change.
 
 What the limits are is no setting: see [the rule document](rules.md), which ` + "`--rules`" + ` names.

@@ -260,9 +260,47 @@ func TestAnAccessLogThatIsMovedAwayIsBegunAnew(t *testing.T) {
 	eventually(t, "the next line is in it", has(path, `"path":"/second"`))
 }
 
+// What the API behind a proxy can do is the proxy's to announce: a fifth of it is kept for critical requests.
+func TestAProxyAnnouncesTheWorkersOfItsAPI(t *testing.T) {
+	inside, leave := make(chan struct{}, 4), make(chan struct{})
+
+	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			inside <- struct{}{}
+
+			<-leave
+		}
+	}))
+	t.Cleanup(api.Close)
+
+	r := startProxy(t, io.Discard, "--upstream", api.URL, "--workers", "5",
+		"--rules", file(t, "{rules: [], shedders: {fleet: {}}, classes: [{class: critical, scope: /paid}]}"))
+	eventually(t, "the fleet knows of them", func() bool {
+		return strings.Contains(r.inspect(t, "/metrics").body, "\nleaseway_fleet_capacity 5\n")
+	})
+
+	var slow sync.WaitGroup
+	for range 4 {
+		slow.Go(func() { r.call(t, http.MethodGet, "/slow", "") })
+	}
+
+	for range 4 {
+		<-inside
+	}
+
+	for path, want := range map[string]int{"/read": http.StatusServiceUnavailable, "/paid": http.StatusOK} {
+		if got := r.call(t, http.MethodGet, path, ""); got.status != want {
+			t.Errorf("%s beside four slow requests of five: status %d, want %d: %s", path, got.status, want, got.body)
+		}
+	}
+
+	close(leave)
+	slow.Wait()
+}
+
 func TestProxySettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
 	_, err := loadProxy("--listen", "nowhere", "--metrics-listen", "0.0.0.0:1", "--trusted-proxies", "x", "--max-body", "-1", "--max-header", "1",
-		"--access-log-format", "xml", "--idle-timeout", "0s", "--tls-key", "key", "--docs-url", "limits.html")
+		"--access-log-format", "xml", "--idle-timeout", "0s", "--tls-key", "key", "--docs-url", "limits.html", "--workers", "-1")
 
 	wrong, ok := errors.AsType[*UsageError](err)
 	if !ok {
@@ -271,7 +309,7 @@ func TestProxySettingsThatCannotBeUsedAreAllNamed(t *testing.T) {
 
 	for _, flag := range []string{
 		"--upstream is missing", "--rules or --coordinator is missing", "--listen", "--metrics-listen 0.0.0.0:1", "--trusted-proxies",
-		"--max-body", "--max-header", "--access-log-format", "--idle-timeout", `--docs-url "limits.html" is no URL`, "--tls-cert and --tls-key",
+		"--max-body", "--max-header", "--access-log-format", "--idle-timeout", "--workers", `--docs-url "limits.html" is no URL`, "--tls-cert and --tls-key",
 	} {
 		if !strings.Contains(wrong.Error(), flag) {
 			t.Errorf("nothing is said of %q in\n%s", flag, wrong)

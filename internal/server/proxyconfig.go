@@ -74,6 +74,8 @@ func (c *Config) proxyFlags() *pflag.FlagSet {
 	fs.StringVar(&p.AccessLogFormat, "access-log-format", formatCombined, "combined or json")
 	fs.StringVar(&p.MetricsListen, "metrics-listen", "", "`address` for /metrics, /readyz and /healthz of the proxy itself")
 
+	fs.IntVar(&c.Workers, "workers", 0,
+		"how many requests the API behind this proxy serves at once, which the shedders go by; 0 is not to know")
 	fs.BoolVar(&c.MeasureCPU, "measure-cpu", false,
 		"have the worker shedder go by the processor time that this proxy's cgroup or machine uses")
 	fs.StringSliceVar(&c.Kill, "kill", nil,
@@ -115,6 +117,10 @@ func (p *ProxyConfig) validate(c *Config) error {
 
 	if p.MaxBody < 0 {
 		errs = append(errs, usage("--max-body %d is negative: 0 is no bound", p.MaxBody))
+	}
+
+	if c.Workers < 0 {
+		errs = append(errs, usage("--workers %d is negative: 0 is not to know", c.Workers))
 	}
 
 	if p.MaxHeader < 1<<10 || p.MaxHeader > 16<<20 {
