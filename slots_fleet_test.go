@@ -85,12 +85,18 @@ func (f *fleet) takeAll(t *testing.T, n int) {
 
 	start := time.Now()
 
-	for got := 0; got < n; <-tick.C {
+	for got := 0; got < n; {
 		if f.holders[0].Decide(t.Context(), leaseway.Request{User: "u"}).Allowed {
 			got++
-		} else if time.Since(start) > 30*time.Second {
+
+			continue
+		}
+
+		if time.Since(start) > 30*time.Second {
 			t.Fatalf("%d of %d slots came back", got, n)
 		}
+
+		<-tick.C
 	}
 
 	if d := f.holders[0].Decide(t.Context(), leaseway.Request{User: "u"}); d.Allowed {
