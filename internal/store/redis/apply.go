@@ -146,7 +146,7 @@ func (c *call) send(ctx context.Context) {
 func (c *call) take(i int, bytes []byte) {
 	result, op := &c.results[i], &c.ops[i]
 	*result = store.Result{}
-	result.Answer, result.Err = readAnswer(bytes, &op.Terms, &c.store.lost)
+	result.Answer, result.Err = readAnswer(bytes, op, &c.store.lost)
 
 	if forgotten(op, &result.Answer) {
 		c.store.lost.leases.Add(1)
@@ -186,8 +186,12 @@ func (s *Store) command(op *store.Op, now string) (command rueidis.Completed, sl
 	at := s.names.place(op.Key)
 	terms, ask := opBytes(op)
 
-	return s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).
-		Arg(at.name, terms, ask, s.least, now).Build(), at.slot
+	call := s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).Arg(at.name, terms, ask)
+	if now != "" {
+		call = call.Arg(s.least, now)
+	}
+
+	return call.Build(), at.slot
 }
 
 // opBytes returns the terms and the ask of an op, as Lua reads them.

@@ -32,6 +32,7 @@ const (
 	answerOver       = 128
 
 	answerSize = 1 + 18*8
+	levelSize  = 2 * 8 // of the answer to a take that is given
 
 	// exact bounds what a script counts with: the integers that a double holds.
 	exact = 1 << 53
@@ -179,9 +180,20 @@ func appendAsk(b []byte, a *ledger.Ask) []byte {
 
 var errAnswer = errors.New("an answer of Redis cannot be read: it comes from another script")
 
-// readAnswer reads what the script says to an ask that was made under the terms offered, and notes what it says of lost data.
-func readAnswer(b []byte, offered *ledger.Terms, lost *lost) (a ledger.Answer, err error) {
-	if len(b) < answerSize {
+// taken is the answer to an ask for one take and nothing else that was given it: no more is said than how full its bucket is.
+func taken(b []byte, op *store.Op) ledger.Answer {
+	return ledger.Answer{
+		Seq: op.Ask.Seq, Taken: 1, Debt: op.Ask.Debt, Terms: op.Terms, TTL: op.Terms.TTL, Holders: 1,
+		Level: rate.Time{Micros: int64(binary.LittleEndian.Uint64(b)), Frac: int64(binary.LittleEndian.Uint64(b[8:]))},
+	}
+}
+
+// readAnswer reads what the script says to the ask of op, and notes what it says of lost data.
+func readAnswer(b []byte, op *store.Op, lost *lost) (a ledger.Answer, err error) {
+	switch {
+	case len(b) == levelSize:
+		return taken(b, op), nil
+	case len(b) < answerSize:
 		return a, errAnswer
 	}
 
@@ -220,7 +232,7 @@ func readAnswer(b []byte, offered *ledger.Terms, lost *lost) (a ledger.Answer, e
 
 	switch {
 	case flags&answerOffered != 0:
-		a.Terms = *offered
+		a.Terms = op.Terms
 	case flags&answerTerms != 0:
 		if len(b) < 4+50 || b[4]&termsCalendar != 0 && len(b) < 4+64 {
 			return a, errAnswer

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
@@ -66,6 +69,39 @@ func TestDataIsLost(t *testing.T) {
 
 	if got := q.drain(lost, hourly(10), 10); got != 0 || other.ID() != before {
 		t.Errorf("another coordinator finds %d, and data %d where it was %d", got, other.ID(), before)
+	}
+}
+
+// What was used up when its data was lost refills as anything does, though nothing is known of it.
+func TestWhatIsLostRefills(t *testing.T) {
+	const window = 1_000_000
+
+	server := redistest.NewServer(t)
+	now := int64(1_800_000_000_000_000)
+	s := openWith(t, Config{Addresses: []string{server.Address}, Clock: func() int64 { return now }})
+	q := &taker{T: t, store: s}
+	bucket, _ := rate.NewBucket(10, window, 10)
+	terms := ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000}
+
+	q.drain("0", terms, 1)
+
+	if err := server.Do(t.Context(), "FLUSHDB"); err != nil { // which leaves the functions
+		t.Fatal(err)
+	}
+
+	mark := s.names.place(store.Key{Rule: "r", Key: "0"}).mark
+
+	for i, after := range []int64{0, window / 2, window - 1, window} { // each of another key of the slot
+		key := strconv.Itoa(i)
+		for n := 0; s.names.place(store.Key{Rule: "r", Key: key}).mark != mark; n++ {
+			key = fmt.Sprint(i, "-", n)
+		}
+
+		now = 1_800_000_000_000_000 + after
+
+		if got, want := q.drain(key, terms, 12), int(10*after/window); got != want {
+			t.Errorf("%d µs after the loss %d were left, want %d", after, got, want)
+		}
 	}
 }
 

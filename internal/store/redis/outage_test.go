@@ -172,7 +172,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 	}
 
 	// Each connection brings so many bytes of answers, and then breaks: in the midst of one, mostly.
-	toxic := `{"name": "cut", "type": "limit_data", "stream": "downstream", "attributes": {"bytes": 2500}}`
+	toxic := `{"name": "cut", "type": "limit_data", "stream": "downstream", "attributes": {"bytes": 700}}`
 	if _, err := way.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ local floor, ceil, min, max, pack, unpack
 -- bind makes Lua's own functions known to those below. A library is loaded
 -- without them, and sees them only when it is called.
 local function bind()
+  if floor then return end
   floor, ceil, min, max, pack, unpack = math.floor, math.ceil, math.min, math.max, struct.pack, struct.unpack
 end
 

@@ -305,7 +305,10 @@ local function apply(s, now, terms, ask)
   local ttl = lives(s, l, ask)
   l.exp = s.now + ttl + Guard
 
-  local a = fillAnswer(s, l, {stale = stale, seq = ask.seq, short = refused > 0 or l.granted < ask.raiseTo})
+  local a = fillAnswer(s, l, {
+    stale = stale, seq = ask.seq, short = refused > 0 or l.granted < ask.raiseTo,
+    lease = 0, takenLow = 0, takenHigh = 0, granted = 0, spent = 0, debt = 0, others = 0, holders = 0, ttl = 0, level = false, -- of its size
+  })
   if ttl > s.terms.ttl then a.ttl = ttl end
   if refused > 0 and not bucket(s.terms) then a.window.refused, a.window.wait = refused, wait(s, refused) end
   if left(l) == 0 and l.debt == ask.debt and ask.debtAcked == ask.debt and ask.raiseTo <= l.granted and not ask.keep then

@@ -26,11 +26,18 @@ local function unpackTerms(bytes, pos)
   return t, pos
 end
 
--- sameTerms is unpackTerms, which need not read again what came last: most ops are under one rule's terms.
-local lastBytes, lastTerms
-local function sameTerms(bytes)
-  if bytes ~= lastBytes then lastBytes, lastTerms = bytes, (unpackTerms(bytes)) end
-  return lastTerms
+-- sameTerms is unpackTerms, which need not read again what came last: most ops are under one rule's terms. field and
+-- body are how a group has them.
+local sameTerms
+do -- Lua has 200 names in one scope, and no more
+local last
+sameTerms = function(bytes)
+  if not last or bytes ~= last.bytes then
+    last = unpackTerms(bytes)
+    last.field, last.body = 't' .. last.ref, string.sub(bytes, 5)
+  end
+  return last
+end
 end
 
 local function unpackNumbers(n, bytes, pos)
@@ -41,8 +48,11 @@ end
 
 local AskFormat = '<Bc8c8i8i8i8i8i8i8i8i8i8i8i8BB'
 
-local function unpackAsk(bytes)
-  local a = {}
+-- unpackAsk reads an ask into a table that is the next one's, too: to make one takes as long as to read it.
+local unpackAsk
+do
+local a = {}
+unpackAsk = function(bytes)
   local flags, takes, needs, pos
   flags, a.holder, a.name, a.seq, a.lease, a.spent, a.lag, a.lagFrac, a.debt, a.debtAcked, a.raiseTo, a.ended, a.endedSpent, a.offer,
     takes, needs, pos = unpack(AskFormat, bytes)
@@ -51,6 +61,7 @@ local function unpackAsk(bytes)
   a.ahead, a.keep, a.slots = flags % 2 == 1, flags % 4 >= 2, flags % 8 >= 4
   a.long = flags >= 8
   return a
+end
 end
 
 -- packAnswer returns an answer, and what the caller should count: the tokens that were spent
@@ -79,9 +90,11 @@ end
 
 -- A lease takes 80 bytes. Of most leases of a ledger an op needs to know only how much they have and until when, so that
 -- is all that is read of them, and from says where they are: they are written as they were read. opened reads the rest of
--- one, which must come before it is changed.
-local packLeases, unpackLeases
+-- one, which must come before it is changed. The tables are the next op's, too, as far as usual fleets need them:
+-- release says that those of the last one are free.
+local packLeases, unpackLeases, release
 do
+local pool, pooled, free = {}, 64, 1 -- free is the first that is
 local LeaseFormat, LeaseSize = '<c8i8i8i8i8i8i8i8i8I4I4', 80
 local OutlineFormat = '<c8xxxxxxxxi8i8xxxxxxxxi8i8'
 
@@ -103,10 +116,26 @@ packLeases = function(out, list)
   if raw then out[#out + 1] = string.sub(raw, first, last) end
 end
 
+release = function() free = 1 end
+
+local function another()
+  local l = pool[free]
+  if l then
+    free = free + 1
+    return l
+  end
+  l = {holder = '', granted = 0, spent = 0, exp = 0, due = 0, raw = '', from = 0} -- of its size from the start
+  if free <= pooled then
+    pool[free], free = l, free + 1
+  end
+  return l
+end
+
 unpackLeases = function(n, bytes, pos)
   local list = {}
   for i = 1, n do
-    local l = {holder = '', granted = 0, spent = 0, exp = 0, due = 0, raw = bytes, from = pos} -- of its size from the start
+    local l = another()
+    l.raw, l.from = bytes, pos
     l.holder, l.granted, l.spent, l.exp, l.due = unpack(OutlineFormat, bytes, pos)
     list[i], pos = l, pos + LeaseSize
   end
@@ -176,6 +205,19 @@ end
 -- one at rest, which is shorter than any of those.
 local function whole(bytes) return #bytes > 64 end
 
+-- restFormats are how a ledger at rest is written that comes down to the numbers a and b, by the bytes that these take:
+-- 16 times those of a, and those of b. numberFormats are of the two alone.
+local packNumbers, restNumbers
+do
+local restFormats, numberFormats, sizes = {}, {}, {0, 1, 2, 3, 4, 5, 7}
+for i = 1, #sizes do
+  for k = 1, #sizes do
+    local m, n = sizes[i], sizes[k]
+    local numbers = (m > 0 and 'I' .. m or '') .. (n > 0 and 'I' .. n or '')
+    restFormats[m * 16 + n], numberFormats[m * 16 + n] = '<c4I7B' .. numbers, '<' .. numbers
+  end
+end
+
 -- size returns how many bytes n takes, of those that are used.
 local function size(n)
   if n == 0 then return 0 end
@@ -187,36 +229,28 @@ local function size(n)
   return 7
 end
 
-local function packSized(n, bytes)
-  if bytes == 0 then return '' end
-  return pack('<I' .. bytes, n)
-end
-
-local function unpackSized(bytes, pos, n)
-  if n == 0 then return 0, pos end
-  return unpack('<I' .. n, bytes, pos)
-end
-
--- packRest returns a ledger that comes down to the numbers a and b, which its
+-- packNumbers returns a ledger that comes down to the numbers a and b, which its
 -- group keeps: the name of its terms, when it was written, and the two.
-local function packNumbers(ref, now, a, b)
-  local m, n = size(a), size(b)
-  return pack('<c4I7B', ref, now, m * 16 + n) .. packSized(a, m) .. packSized(b, n)
+packNumbers = function(ref, now, a, b)
+  local sizes = size(a) * 16 + size(b)
+  if a == 0 then a = b end -- which comes in its place
+  return pack(restFormats[sizes], ref, now, sizes, a, b)
+end
+
+-- restNumbers returns when a ledger at rest was written, and its two numbers.
+restNumbers = function(bytes)
+  local now, sizes, pos = unpack('<xxxxI7B', bytes)
+  if sizes == 0 then return now, 0, 0 end
+  local a, b = unpack(numberFormats[sizes], bytes, pos)
+  if sizes < 16 then return now, 0, a end
+  return now, a, sizes % 16 > 0 and b or 0
+end
 end
 
 local function packRest(s, a, b) return packNumbers(s.terms.ref, s.now, a, b) end
 
 -- restRef returns the name of the terms of a ledger at rest.
 local function restRef(bytes) return string.sub(bytes, 1, 4) end
-
--- restNumbers returns when a ledger at rest was written, and its two numbers.
-local function restNumbers(bytes)
-  local _, now, sizes, pos = unpack('<c4I7B', bytes)
-  local a, b
-  a, pos = unpackSized(bytes, pos, floor(sizes / 16))
-  b = unpackSized(bytes, pos, sizes % 16)
-  return now, a, b
-end
 
 local function unpackRest(bytes, terms)
   local s = newState(terms)

@@ -1,7 +1,7 @@
 -- One op on one ledger. Where it is kept:
 --
---	group   a hash of about a hundred ledgers at rest, each of a few bytes, and the
---	        terms that they were last charged under, each once
+--	group   a hash of about a hundred ledgers at rest, each of a few bytes, the terms that
+--	        they were last charged under, each once, and its head: see 12_take.lua
 --	held    a ledger that has leases, a log or slots, by itself
 --	mark    says of its hash slot when data was lost, if it ever was
 --
@@ -9,23 +9,27 @@
 -- those that it had in the group if it was there.
 local MarkTTL = 400 * 24 * 3600 * 1000 -- ms
 local SweepFrom, SweepEvery, SweepSize = 48, 16, 32
+local Head = 'h' -- its field
 
--- timeOf returns the time that the caller says, or Redis's own, µs.
+-- timeOf returns the time that the caller says, or Redis's own if it says none, µs.
 local function timeOf(text)
-  if text ~= '' then return tonumber(text) end
+  if text and text ~= '' then return tonumber(text) end
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
 
 local function termsField(ref) return 't' .. ref end
 
--- eased returns for how long a group is kept that must live for ms: longer, so that the next ops
--- of it need not say so again, to Redis and to its replicas, but no longer than two windows.
-local function eased(t, ms)
+-- longest returns for how long a group is kept at most, of what need not be: two windows, or five seconds, ms.
+local function longest(t)
   local whole = t.length
   if t.algorithm == TokenBucket or t.algorithm == LeakyBucket then whole = t.burst * t.p / t.q end
-  return max(ms, min(floor(whole / 500), 2 * ms + 5000))
+  return max(floor(whole / 500), 5000)
 end
+
+-- eased returns for how long a group is kept that must live for ms: longer, so that the next ops
+-- of it need not say so again, to Redis and to its replicas.
+local function eased(t, ms) return max(ms, min(longest(t), 2 * ms + 5000)) end
 
 -- expireAfter has the group live for ms, or as long as it would anyway.
 local function expireAfter(at, t, ms)
@@ -64,11 +68,10 @@ local function over(at, bytes, now, known)
   return clear(unpackRest(bytes, terms)) <= now
 end
 
--- sweep looks at some ledgers of a group that has grown, and drops those that
--- say nothing: at most every other one of a group that is full is dead.
+-- sweep looks at some ledgers of a group that has grown by that of at, and drops those that say nothing:
+-- at most every other one of a group that is full is dead. Names are digests: every sixteenth ends so.
 local function sweep(at, now)
-  local n = redis.call('HLEN', at.group)
-  if n < SweepFrom or n % SweepEvery ~= 0 then return end
+  if string.byte(at.name, -1) % SweepEvery ~= 0 or redis.call('HLEN', at.group) < SweepFrom then return end
   local known = {}
   local some = redis.call('HRANDFIELD', at.group, SweepSize, 'WITHVALUES')
   for i = 1, #some, 2 do
@@ -79,7 +82,7 @@ end
 -- renew drops what says nothing from the whole group, and the terms that nobody
 -- refers to then, but for new ones. It comes with those only: when a rule has changed.
 local function renew(at, now, new)
-  local known, used, all = {}, {[new] = true}, redis.call('HGETALL', at.group)
+  local known, used, all = {}, {[new] = true, [Head] = true}, redis.call('HGETALL', at.group)
   for i = 1, #all, 2 do
     if #all[i] == #at.name then
       if over(at, all[i + 1], now, known) then

@@ -1,94 +1,111 @@
 -- The shortest way through an op: one take, and nothing else, from a bucket that
 -- nobody leases and that has enough. Keys that are seen seldom ask so, which are
 -- most of those that Redis hears of. It does what load, apply and save would do,
--- to the last bit, with none of their tables; for all else it is nil, and nothing
--- was done.
+-- to the last bit, with as few commands as do, and without their tables; for all
+-- else it is nil, and nothing was done.
+--
+-- Some of what it would ask Redis about each time is in the group's head: an instant until which
+-- the group lives at least, and when data of its hash slot was lost, 0 for never, both µs. A later loss takes
+-- the group, too. Groups of ledgers that ask in other ways have none.
 
 local take
-do -- Lua has 200 names in one scope, and no more
+do
+local PlainFormat = '<Bxxxxxxxxxxxxxxxxxxxxxxxxi8i8xxxxxxxxxxxxxxxxi8i8i8i8xxxxxxxxxxxxxxxxBBi8'
+local PlainSize = 1 + 13 * 8 + 2 + 8
+local HeadFormat = '<I7I7'
+local HeadSlack = 1000 -- ms, by which the clock of the slot's next node may be ahead
 
--- plain returns seq, cost and debt of an ask that is no more than one take.
+-- plain returns the cost of an ask that is no more than one take.
 local function plain(ask)
-  if string.byte(ask) ~= 0 then return nil end
-  local _, _, _, seq, lease, spent, _, _, debt, acked, raiseTo, ended, _, _, takes, needs, pos = unpack(AskFormat, ask)
-  if takes ~= 1 or needs ~= 0 or lease ~= 0 or spent ~= 0 or raiseTo ~= 0 or ended ~= 0 or debt ~= acked then return nil end
-  return seq, (unpack('<i8', ask, pos)), debt
+  if #ask ~= PlainSize then return nil end
+  local flags, lease, spent, debt, acked, raiseTo, ended, takes, _, cost = unpack(PlainFormat, ask)
+  if flags ~= 0 or lease ~= 0 or spent ~= 0 or raiseTo ~= 0 or ended ~= 0 or debt ~= acked or takes ~= 1 or cost < 1 then return nil end
+  return cost
 end
 
--- fullAt returns when the bucket is full again, µs and 1/q µs, and what the group has under the name of the terms;
--- nil where it takes more to say.
-local function fullAt(at, now, body)
-  local t = at.offered
-  local found = redis.call('HMGET', at.group, at.name, termsField(t.ref))
-  local bytes, kept = found[1], found[2]
-  if not bytes then
-    if lossOf(at, now) > 0 and not t.whole then return nil end
-    return now, 0, kept
-  end
-  if whole(bytes) or restRef(bytes) ~= t.ref or kept ~= body then return nil end
-  local written, a, b = restNumbers(bytes)
+-- refilled reports whether a bucket that was empty at loss is full at now.
+local function refilled(t, now, loss) return (now - loss) * t.q >= t.burst * t.p end
+
+-- levelOf returns how full the bucket is that the group has as rest, µs and 1/q µs from now; nil where it takes more to say.
+local function levelOf(t, now, rest)
+  if whole(rest) or restRef(rest) ~= t.ref then return nil end
+  local written, micros, frac = restNumbers(rest)
   if written > now then return nil end
-  at.terms = t.bytes
-  if written + a < now then return now, 0, kept end
-  return written + a, b, kept
+  if written + micros < now then return 0, 0 end
+  return written + micros - now, frac
 end
 
--- keep writes what is left of the ledger, and reports whether it could. A group that begins, as one of seldom
--- keys often does, is written at once.
-local function keep(at, t, rest, ms, kept, body)
-  if not at.terms then
-    if not kept then
-      local field = termsField(t.ref)
-      redis.call('HSET', at.group, field, body, at.name, rest)
-      if redis.call('HLEN', at.group) == 2 then
-        redis.call('PEXPIRE', at.group, eased(t, ms))
-        return true
-      end
-      renew(at, at.now, field)
-    elseif kept ~= body then
-      return false
-    else
-      redis.call('HSET', at.group, at.name, rest)
-      sweep(at, at.now)
-    end
+-- begin puts the terms into the group, with the first ledger under them.
+local function begin(group, t, fields, life)
+  redis.call('HSET', group, t.field, t.body, Head, fields.head, fields.name, fields.kept)
+  if redis.call('HLEN', group) == 3 then
+    redis.call('PEXPIRE', group, life) -- it is new, and has no end yet, which would be longer than any
   else
-    redis.call('HSET', at.group, at.name, rest)
+    redis.call('PEXPIRE', group, life, 'GT')
+    renew({group = group, name = fields.name, offered = t}, fields.now, t.field)
   end
-  expireAfter(at, t, ms)
-  return true
 end
 
--- take answers the ask if it is such a one; the key held is known to be missing.
-take = function(at, now, ask)
-  local t = at.offered
-  if t.algorithm ~= TokenBucket then return nil end
-  local seq, cost, debt = plain(ask)
-  if not seq or cost < 1 then return nil end
-  local body = string.sub(t.bytes, 5)
-  local tat, frac, kept = fullAt(at, now, body)
-  if not tat then return nil end
-  local used = (tat - now) * t.q + frac + cost * t.p
+-- take answers the ask if it is such a one, under the terms t.
+take = function(keys, argv, now, t)
+  local cost = t.algorithm == TokenBucket and plain(argv[3])
+  if not cost then return nil end
+  local group, name = keys[1], argv[1]
+  local found = redis.call('HMGET', group, name, t.field, Head)
+  local rest, body, head = found[1], found[2], found[3]
+  if body and body ~= t.body then return nil end -- others have the same name
+
+  local lives, loss = 0, 0
+  if head then
+    lives, loss = unpack(HeadFormat, head)
+  else
+    local mark = redis.call('GET', keys[3])
+    if not mark then return nil end
+    loss = unpack('<i8', mark)
+  end
+  local micros, frac = 0, 0
+  if rest then
+    if not body then return nil end
+    micros, frac = levelOf(t, now, rest)
+    if not micros then return nil end
+  elseif redis.call('GET', keys[2]) or loss > 0 and not t.whole and not refilled(t, now, loss) then
+    return nil
+  end
+
+  local used = micros * t.q + frac + cost * t.p
   if used > t.burst * t.p then return nil end
-  local micros = floor(used / t.q)
+  micros = floor(used / t.q)
   frac = used - micros * t.q
-  at.now = now
-  local ms = max(at.least, ceil((micros + (frac > 0 and 1 or 0)) / 1000))
-  if not keep(at, t, packNumbers(t.ref, now, micros, frac), ms, kept, body) then return nil end
-  return pack(AnswerFormat, at.found and SameTerms + DataLost or SameTerms, seq, 0, 1, 0, 0, 0, debt, t.ttl, micros, frac,
-    0, 0, 0, 0, 0, 0, 1, 0, 0)
+  local least = tonumber(argv[4] or 1)
+  local ms = max(least, ceil((micros + (frac > 0 and 1 or 0)) / 1000))
+  local kept = packNumbers(t.ref, now, micros, frac)
+  if body and lives >= now + ms * 1000 and not argv[5] then -- a caller's clock may have stepped back since
+    redis.call('HSET', group, name, kept)
+  else
+    local life = eased(t, ms)
+    head = pack(HeadFormat, now + (life - HeadSlack) * 1000, loss)
+    if body then
+      redis.call('HSET', group, Head, head, name, kept)
+      redis.call('PEXPIRE', group, life, 'GT')
+    else
+      begin(group, t, {head = head, name = name, kept = kept, now = now}, life)
+    end
+  end
+  if body and not rest then sweep({group = group, name = name, offered = t}, now) end
+  return pack('<i8i8', micros, frac) -- its caller knows the rest
 end
 end
 
--- op has KEYS group, held, mark, and ARGV the ledger's name in the group,
--- terms, ask, the shortest time to live of a key (ms), and the time (µs) or ''.
+-- op has KEYS group, held, mark, and ARGV the ledger's name in the group, terms and ask; then, where time is not
+-- Redis's own, the shortest time to live of a key (ms), and the time (µs).
 local function op(keys, argv)
   bind()
   local now, offered = timeOf(argv[5]), sameTerms(argv[2])
-  local at = {group = keys[1], held = keys[2], mark = keys[3], name = argv[1], least = tonumber(argv[4]), offered = offered}
-  local bytes = redis.call('GET', at.held)
-  local short = not bytes and take(at, now, argv[3])
+  local short = take(keys, argv, now, offered)
   if short then return short end
-  local s, was = load(at, now, bytes)
+  local at = {group = keys[1], held = keys[2], mark = keys[3], name = argv[1], least = tonumber(argv[4] or 1), offered = offered}
+  release()
+  local s, was = load(at, now, redis.call('GET', at.held))
   local answer = apply(s, now, offered, unpackAsk(argv[3]))
   save(at, s, was)
   return packAnswer(answer, offered, s.over, at.found)

@@ -57,6 +57,7 @@ end
 -- loss of the slot if it is known, or ''. It returns '' where the ledger is not.
 local function move(keys, argv)
   bind()
+  release()
   local now, which = timeOf(argv[5]), argv[6]
   if which == 'mark' then return string.format('%.0f', lossOf({mark = keys[1]}, now)) end
   local at = {group = keys[1], held = argv[7], name = argv[1], least = tonumber(argv[4]), offered = unpackTerms(argv[2])}
