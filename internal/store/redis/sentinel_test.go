@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -101,11 +102,21 @@ func TestSentinelOfAnother(t *testing.T) {
 	}
 }
 
-// wait returns when the server's replica has heard of all that was written.
+// offsets are how far a master has written, and how far a replica that follows it says to have read.
+var offsets = regexp.MustCompile(`(?s)state=online,offset=(\d+).*master_repl_offset:(\d+)`)
+
+// wait returns when the server's replica has heard of all that was written. WAIT would only say so of what its own connection wrote.
 func wait(t *testing.T, s *redistest.Server) {
 	t.Helper()
 
-	if err := s.Do(t.Context(), "WAIT", "1", "0"); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "the replica has heard of all", func() bool {
+		info, err := s.Ask(t.Context(), "INFO", "replication")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		at := offsets.FindStringSubmatch(info)
+
+		return len(at) > 0 && at[1] == at[2]
+	})
 }
