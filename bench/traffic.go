@@ -41,13 +41,17 @@ func loop(step func(i int) bool) func() func(n int) (wrong int) {
 		next := rand.IntN(1 << 20) // each processor begins elsewhere in the traffic
 
 		return func(n int) (wrong int) {
+			i := next // which may be in a line of a cache with another processor's
+
 			for range n {
-				if !step(next) {
+				if !step(i) {
 					wrong++
 				}
 
-				next++
+				i++
 			}
+
+			next = i
 
 			return wrong
 		}
