@@ -70,6 +70,11 @@ func TestSentinelSwitch(t *testing.T) {
 
 		return err == nil && strings.Contains(role, "role:master")
 	})
+	until(t, "the old one is none any more", func() bool { // what it took in between is lost
+		role, err := group.Master.Ask(t.Context(), "INFO", "replication")
+
+		return err == nil && strings.Contains(role, "role:slave")
+	})
 	until(t, "the store uses it", func() bool {
 		_, err := q.take(t.Context(), "probe", hourly(10_000))
 
