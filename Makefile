@@ -14,8 +14,8 @@ RACE_CANDIDATES := internal/table internal/store internal/coordinator \
 RACE := $(if $(wildcard *_test.go),.) \
         $(foreach dir,$(RACE_CANDIDATES),$(if $(wildcard $(dir)/*.go $(dir)/*/*.go),./$(dir)/...))
 
-# Flags of all test runs, such as TESTFLAGS='-run TestName -count 1 -v'.
-TESTFLAGS ?=
+# Flags of all test runs, such as TESTFLAGS='-run TestName -count 1 -v'. On a slow machine a package may take longer than Go's ten minutes.
+TESTFLAGS ?= -timeout 20m
 # How often bench-packages runs each benchmark.
 BENCHCOUNT ?= 6
 # How long soak runs.
