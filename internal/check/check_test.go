@@ -274,7 +274,7 @@ func TestBadQuestionsGetAProblemThatNamesTheField(t *testing.T) {
 		}
 
 		if strings.Contains(problem.Detail, "Go struct") || strings.Contains(problem.Detail, "validation failed") ||
-			strings.Contains(problem.Detail, "unexpected property") {
+			strings.Contains(problem.Detail, "unexpected property") || strings.Contains(problem.Detail, "limit=") {
 			t.Errorf("%s %.60s: %q says nothing to the caller", row.path, row.body, problem.Detail)
 		}
 

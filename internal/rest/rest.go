@@ -65,12 +65,19 @@ func unmarshal(text []byte, v any) error {
 // oneOf is how huma begins what it has against a word that is none of a list.
 const oneOf = "expected value to be one of "
 
+// tooLong is how huma begins what it has against a long body; then come the bytes that it takes.
+const tooLong = "request body is too large limit="
+
 // plainly has the detail of a problem name the field, for those who read only that, and keeps it from repeating what was
 // sent: it may be a credential, and answers end up in logs.
 func plainly(_ huma.Context, _ string, v any) (any, error) {
 	problem, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
+	}
+
+	if size, found := strings.CutPrefix(problem.Detail, tooLong); found {
+		problem.Detail = "the body is longer than the " + size + " that are taken here: send less at a time"
 	}
 
 	for _, detail := range problem.Errors {
