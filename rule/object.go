@@ -12,6 +12,7 @@ type object struct {
 	value
 
 	entries map[string]value
+	meant   map[string]bool // what keys that are not known were probably meant to be
 }
 
 // object reads a map that has no other keys than the known ones. A key that nobody reads would be a limit that its owner
@@ -23,6 +24,7 @@ func (v value) object(known ...string) (object, bool) {
 		return o, false
 	}
 	o.entries = make(map[string]value, len(v.node.Content)/2)
+	o.meant = make(map[string]bool)
 	o.read(v.node, known, 0)
 	return o, true
 }
@@ -70,6 +72,7 @@ func (o *object) set(key, content *yaml.Node, known []string, again func(name st
 	}
 	if known != nil && !contains(known, key.Value) {
 		o.d.fail(key, o.place(shorten(key.Value)), "is not known here", suggest(key.Value, known))
+		o.meant[nearest(key.Value, known)] = true
 		return
 	}
 	if old, found := o.entries[key.Value]; found && !again(key.Value, old) {
@@ -112,6 +115,9 @@ func (o *object) has(name string) bool {
 	_, found := o.entries[name]
 	return found
 }
+
+// lacks says whether a key is neither there nor misspelt: of a slip one error is enough, the one that names it.
+func (o *object) lacks(name string) bool { return !o.has(name) && !o.meant[name] }
 
 // get gives an entry that is set, and not null.
 func (o *object) get(name string) (value, bool) {

@@ -44,7 +44,7 @@ func TestOddValuesNameTheFieldAndTheFix(t *testing.T) {
 		{quota + "burst: -1", "burst", "-1 leaves no room"},
 		{quota + "burst: 0.4", "burst", `"0.4" is no whole`},
 		{quota + `burst: "10"`, "burst", "write 10 without quotes"},
-		{quota + "burst: 99999999999999999999", "burst", "no whole decimal number"},
+		{quota + "burst: 99999999999999999999", "burst", "99999999999999999999 is out of range"},
 		{quota + "burst: 9223372036854775807", "burst", "too large to be counted exactly"},
 		{"limit: 0\nwindow: 60s", "limit", "block: true"},
 		{"limit: 0\nwindow: 60s\nburst: 1", "limit", "block: true"},

@@ -122,10 +122,10 @@ func (o *object) budgetOver(r *Rule) {
 	} else if r.Burst == 0 {
 		r.Burst = r.Limit
 	}
-	if r.Limit == 0 && !o.has(limitKey) {
+	if r.Limit == 0 && o.lacks(limitKey) {
 		o.fail("has no limit, and the rule has none that it could keep", "write limit: and the tokens of one window")
 	}
-	if r.Window == 0 && !inFlight && !o.has("window") && !o.has("windowSec") {
+	if r.Window == 0 && !inFlight && o.lacks("window") && o.lacks("windowSec") {
 		o.fail("has no window, and the rule has none that it could keep", "write window: 1m, or another span")
 	}
 	o.countable(r.Algorithm, Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst})

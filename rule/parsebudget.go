@@ -57,10 +57,10 @@ func (o *object) blockedLimit() {
 
 // requireRate reports a limit or a window that is not set.
 func (o *object) requireRate() {
-	if !o.has(limitKey) {
+	if o.lacks(limitKey) {
 		o.fail("has no limit", "write limit: and the tokens of one window")
 	}
-	if !o.has("window") && !o.has("windowSec") {
+	if o.lacks("window") && o.lacks("windowSec") {
 		o.fail("has no window", "write window: 1m, or another span")
 	}
 }

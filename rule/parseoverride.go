@@ -98,7 +98,7 @@ func (o *object) overrideWindow(r *Rule) time.Duration {
 func (o *object) overrideKey(r *Rule) (text string, key []byte, ok bool) {
 	v, found := o.get("key")
 	if !found {
-		if !o.has("key") {
+		if o.lacks("key") {
 			o.fail("has no key", "write key: and the value of keyBy that it is for")
 		}
 		return "", nil, false

@@ -22,7 +22,7 @@ const (
 // inFlight reads what a concurrency rule bounds: the limit is how many requests may be in flight, whatever the time.
 func (o *object) inFlight(r *Rule) {
 	r.Limit = o.limit()
-	if !o.has(limitKey) {
+	if o.lacks(limitKey) {
 		o.fail("has no limit", "write limit: and how many requests may be in flight")
 	}
 	r.Burst = r.Limit

@@ -67,7 +67,7 @@ func (v value) rule() *Rule {
 func (o *object) id(r *Rule) {
 	v, ok := o.get("id")
 	if !ok {
-		if !o.has("id") {
+		if o.lacks("id") {
 			o.fail("has no id", "write id: and a name that stays the same when the rule changes")
 		}
 		return

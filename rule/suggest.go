@@ -8,9 +8,17 @@ import (
 // contains says whether w is one of the words.
 func contains(words []string, w string) bool { return slices.Contains(words, w) }
 
-// suggest says which of the known words was probably meant, else all of them. Two slips are many in a short word: who writes
-// mode: on must not be told to write off. Of two words that are as near, the one that only lacks its end was meant: of is off.
+// suggest says which of the known words was probably meant, else all of them.
 func suggest(got string, known []string) string {
+	if best := nearest(got, known); best != "" {
+		return "did you mean " + best + "?"
+	}
+	return "known: " + strings.Join(known, ", ")
+}
+
+// nearest gives the known word that was probably meant, or none. Two slips are many in a short word: who writes
+// mode: on must not be told to write off. Of two words that are as near, the one that only lacks its end was meant: of is off.
+func nearest(got string, known []string) string {
 	got = plain(got)
 	best, distance := "", min(3, len(got)/2+1)
 	for _, k := range known {
@@ -21,10 +29,7 @@ func suggest(got string, known []string) string {
 			best, distance = k, d
 		}
 	}
-	if best != "" {
-		return "did you mean " + best + "?"
-	}
-	return "known: " + strings.Join(known, ", ")
+	return best
 }
 
 // plain drops what differs between ways to write a name: key_by, key-by, KeyBy.

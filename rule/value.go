@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -67,6 +68,8 @@ func (v value) integer(low, high int64) (int64, bool) {
 	switch tag := v.node.ShortTag(); {
 	case tag == "!!str" && err == nil:
 		v.fail(quote(v.node.Value)+" is text", "write "+strconv.FormatInt(n, 10)+" without quotes")
+	case errors.Is(err, strconv.ErrRange):
+		v.fail(shorten(v.node.Value)+" is out of range", fix)
 	case tag != "!!int" || err != nil || strings.HasPrefix(strings.TrimLeft(digits, "-+"), "0") && n != 0:
 		v.fail(quote(v.node.Value)+" is no whole decimal number", fix)
 	case n < low || n > high:

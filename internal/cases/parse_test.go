@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +92,7 @@ func TestAllProblemsComeAtOnceInOrder(t *testing.T) {
 
 	_, err := Parse("c.yaml", []byte("rules: [{id: r, limt: 1}]\ntests:\n  - name: n\n    steps:\n      - {at: x, expect: Q}\n"), nil)
 
-	want := "c.yaml:1:9: rules[0]: has no limit (write limit: and the tokens of one window)\n" +
+	want := "c.yaml:1:9: rules[0]: has no window (write window: 1m, or another span)\n" +
 		"  rules: [{id: r, limt: 1}]\n" +
 		"          ^\n"
 	if err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -105,7 +106,7 @@ func TestAllProblemsComeAtOnceInOrder(t *testing.T) {
 		lines = append(lines, p.Line)
 	}
 
-	if len(lines) != 5 || lines[2] != 1 || lines[3] != 5 || lines[4] != 5 {
+	if !slices.Equal(lines, []int{1, 1, 5, 5}) {
 		t.Errorf("got problems at lines %v", lines)
 	}
 }
