@@ -20,16 +20,13 @@ end
 
 local function termsField(ref) return 't' .. ref end
 
--- longest returns for how long a group is kept at most, of what need not be: two windows, or five seconds, ms.
-local function longest(t)
+-- eased returns for how long a group is kept that must live for ms: longer, so that the next ops
+-- of it need not say so again, to Redis and to its replicas, but no longer than two windows.
+local function eased(t, ms)
   local whole = t.length
   if t.algorithm == TokenBucket or t.algorithm == LeakyBucket then whole = t.burst * t.p / t.q end
-  return max(floor(whole / 500), 5000)
+  return max(ms, min(floor(whole / 500), 2 * ms + 5000))
 end
-
--- eased returns for how long a group is kept that must live for ms: longer, so that the next ops
--- of it need not say so again, to Redis and to its replicas.
-local function eased(t, ms) return max(ms, min(longest(t), 2 * ms + 5000)) end
 
 -- expireAfter has the group live for ms, or as long as it would anyway.
 local function expireAfter(at, t, ms)
