@@ -2,8 +2,11 @@ package leasewaygrpc_test
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -118,6 +121,78 @@ func TestAShedCallIsUnavailableAndSaysWhenToComeBack(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || info.GetReason() != "SHED_FLEET" || retry.GetRetryDelay().AsDuration() <= 0 || quota != nil ||
 		len(trailer.Get("grpc-retry-pushback-ms")) != 1 {
 		t.Errorf("got %v with %v, %v, %v and %v", err, info, retry, quota, trailer)
+	}
+}
+
+// The worker shedder of a server that is busy refuses as the fleet's does. Its level rises in virtual time.
+func TestACallThatABusyServerSheds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := rule.Parse("rules", []byte("{rules: [], shedders: {worker: {}}, classes: [{class: test, scope: /**}]}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		limiter, err := leaseway.Embedded(set, leaseway.WithSignal("full", func() float64 { return 1 }))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		limits := leasewaygrpc.New(limiter)
+		call := func(method string) error {
+			served := func(context.Context, any) (any, error) { return "served", nil }
+			_, err := limits.UnaryServer(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method}, served)
+
+			return err
+		}
+
+		time.Sleep(time.Minute)
+
+		err = call(echoMethod)
+
+		info, retry, quota := details(t, err)
+		if status.Code(err) != codes.Unavailable || info.GetReason() != "SHED_WORKER" || retry.GetRetryDelay().AsDuration() <= 0 || quota != nil {
+			t.Errorf("got %v with %v, %v and %v", err, info, retry, quota)
+		}
+
+		if err := call(healthv1.Health_Check_FullMethodName); err != nil {
+			t.Errorf("a health check got %v", err)
+		}
+
+		if err := limiter.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A trusted proxy says whose address a call has, and nothing else: neither who the user is, nor that a call matters more.
+func TestTrustedProxiesSayTheAddress(t *testing.T) {
+	const rules = `
+identity: {user: {header: X-User}}
+rules:
+  - {id: per-address, keyBy: ip, limit: 1, window: 1h}
+  - {id: per-user, keyBy: user, missing: skip, limit: 1, window: 1h}
+`
+
+	for trusted, want := range map[string][]codes.Code{
+		"127.0.0.0/8": {codes.OK, codes.OK, codes.ResourceExhausted},
+		"10.0.0.0/8":  {codes.OK, codes.ResourceExhausted, codes.ResourceExhausted},
+	} {
+		var classes []rule.Class
+
+		limits := leasewaygrpc.New(limiterOf(t, rules), leasewaygrpc.WithTrustedProxies(netip.MustParsePrefix(trusted)),
+			leasewaygrpc.WithAttributes(func(_ context.Context, req *leaseway.Request) { classes = append(classes, req.Class) }))
+		conn := serve(t, limits)
+
+		for i, client := range []string{"192.0.2.1", "192.0.2.2", "203.0.113.9, 192.0.2.1"} {
+			_, err := call(t, conn, "hello", "x-forwarded-for", client, "x-user", "ada", "leaseway-class", "critical")
+			if status.Code(err) != want[i] {
+				t.Errorf("by %s, for %s: got %v, want %v", trusted, client, err, want[i])
+			}
+		}
+
+		if !slices.Equal(classes, make([]rule.Class, 3)) {
+			t.Errorf("by %s: the calls have the classes %v, want none by their own word", trusted, classes)
+		}
 	}
 }
 

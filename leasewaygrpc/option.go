@@ -42,8 +42,9 @@ type optionFunc func(c *config)
 
 func (f optionFunc) apply(c *config) { f(c) }
 
-// WithTrustedProxies believes x-forwarded-for of peers in these networks, as leasewayhttp.ClientIP reads it. The default trusts
-// nobody: the caller's address is the peer's.
+// WithTrustedProxies believes x-forwarded-for of peers in these networks, as leasewayhttp.ClientIP reads it, and nothing else of
+// them: leaseway-class only lowers, whoever sends it, and who the user is WithAttributes says, or a header that the rules have trusted
+// from every peer. The default trusts nobody: the caller's address is the peer's.
 func WithTrustedProxies(networks ...netip.Prefix) Option {
 	networks = slices.Clone(networks)
 	return optionFunc(func(c *config) { c.trusted = networks })

@@ -35,4 +35,8 @@ classes:
 A caller may say in the header ` + "`Leaseway-Class`" + ` that its request matters less, never that it matters more; that does not
 change whose budget it spends. Only trusted proxies are believed: what they put into the header is the class, so they must
 set it or remove it. A program that calls the SDK says it in ` + "`Request.Class`" + `, and in the check API it is ` + "`class`" + ` among the attributes.
+
+To the gRPC interceptors a trusted proxy says the address of its client, and nothing else: its ` + "`leaseway-class`" + ` lowers as a caller's
+does, and its user header counts only where ` + "`identity`" + ` has it ` + "`trusted`" + ` from every peer. There ` + "`leasewaygrpc.WithClasses`" + ` and
+` + "`leasewaygrpc.WithAttributes`" + ` say the class and the user.
 `

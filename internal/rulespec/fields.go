@@ -182,7 +182,7 @@ func identityFields() []Field {
 		},
 		{Name: "user", Value: mapOf([]Field{
 			{Name: "header", Required: true, Value: pattern("name of a header", header), Doc: "The header that names the user."},
-			{Name: "trusted", Value: boolean(), Default: "false", Doc: "Believe it from every peer, not only from trusted proxies."},
+			{Name: "trusted", Value: boolean(), Default: "false", Doc: "Believe it from every peer, not only from trusted proxies. The gRPC interceptors believe it only so."},
 		}), Doc: "Where the user is named; left out, nowhere."},
 	}
 }
