@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/leaseway/leaseway"
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/rule"
@@ -90,6 +92,10 @@ func TestACostIsThatManySlots(t *testing.T) {
 		t.Errorf("four of 8 slots under a limit of 10: %+v", ds)
 	}
 
+	if n := l.Stats().Slots[0].InFlight; n != 8 {
+		t.Errorf("%d are in flight, want the 8 of the first", n)
+	}
+
 	if d := l.Decide(t.Context(), leaseway.Request{User: "u", Cost: 11}); d.Reason != leaseway.ReasonCostExceedsLimit || d.RetryAfter != 0 {
 		t.Errorf("11 slots under a limit of 10: %+v", d)
 	}
@@ -103,6 +109,46 @@ func TestACostIsThatManySlots(t *testing.T) {
 
 	if b := l.Decide(t.Context(), leaseway.Request{User: "u", Cost: 8}); !a.Allowed || b.Allowed {
 		t.Errorf("8 of 10 are in flight again, and 8 more are: %v", b.Allowed)
+	}
+}
+
+// A slot is given back once, and by the decision that got it: by none that was refused, is empty, or is another process's.
+func TestASlotIsGivenBackByWhoGotIt(t *testing.T) {
+	t.Parallel()
+
+	const rules = "rules: [{id: r, keyBy: user, algorithm: concurrency, limit: 5}]"
+
+	l, other := embedded(t, rules), embedded(t, rules)
+	req := leaseway.Request{User: "u"}
+
+	var ds []leaseway.Decision
+	for range 6 {
+		ds = append(ds, l.Decide(t.Context(), req))
+	}
+
+	if !ds[4].Allowed || ds[5].Allowed {
+		t.Fatalf("of six under a limit of 5: %+v", ds)
+	}
+
+	foreign := other.Decide(t.Context(), req)
+
+	for range 3 {
+		l.Done(leaseway.Decision{})
+		l.Done(leaseway.Decision{Allowed: true, Rule: "r"})
+		l.Done(ds[5])
+		l.Done(foreign)
+	}
+
+	if n := l.Stats().Slots[0].InFlight; n != 5 || l.Decide(t.Context(), req).Allowed {
+		t.Errorf("%d are in flight, want all 5, and no sixth", n)
+	}
+
+	for range 3 {
+		l.Done(ds[0])
+	}
+
+	if n := l.Stats().Slots[0].InFlight; n != 4 {
+		t.Errorf("%d are in flight after one was given back three times, want 4", n)
 	}
 }
 
@@ -240,11 +286,15 @@ func TestWaitingInAQueueEnds(t *testing.T) {
 	})
 }
 
-// Requests that come, wait, are canceled and end at random leave nothing behind.
+// Requests that come, wait, are canceled and end at random leave nothing behind: no slot, no place in the queue, no goroutine. It is
+// by itself, so that the goroutines are its own.
 func TestCanceledWaitersLeaveNothing(t *testing.T) {
-	t.Parallel()
+	before := goleak.IgnoreCurrent()
 
-	l := embedded(t, "rules: [{id: r, algorithm: concurrency, limit: 1, queue: {size: 100, wait: 1m}}]")
+	l, err := leaseway.Embedded(parsedRules(t, "rules: [{id: r, algorithm: concurrency, limit: 1, queue: {size: 100, wait: 1m}}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	var (
 		inFlight, most atomic.Int64
@@ -280,6 +330,12 @@ func TestCanceledWaitersLeaveNothing(t *testing.T) {
 	if s := l.Stats().Slots[0]; s.InFlight != 0 || s.Queued != 0 || most.Load() != 1 {
 		t.Errorf("at the end %+v, and %d were in flight at a time; want none, and 1", s, most.Load())
 	}
+
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+
+	goleak.VerifyNone(t, before)
 }
 
 // What an admission and its end cost when a slot is idle here.
