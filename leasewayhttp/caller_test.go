@@ -160,14 +160,36 @@ func TestPreflightsLeaveTheLimitToRequests(t *testing.T) {
 	})
 }
 
+func TestAPlainOptionsCountsWhereTheRuleIsAboutIt(t *testing.T) {
+	options := httptest.NewRequest(http.MethodOptions, "/v1/x", http.NoBody)
+	withEachAlgorithm(t, "rules: [{id: r, limit: 3, window: 1m}]", nil, func(a *api) {
+		a.expect("of any method", "AA", options)
+		a.expect("a request beside them", "AD", get("/v1/x"))
+		a.expect("over the limit", "D", options)
+	})
+	withEachAlgorithm(t, "rules: [{id: r, scope: {methods: [GET]}, limit: 3, window: 1m}]", nil, func(a *api) {
+		a.expect("of GET alone", "AAAAA", options)
+		a.expect("the requests", "AAAD", get("/v1/x"))
+		a.expect("over the limit", "A", options)
+	})
+}
+
+// A day of probes, one every 10 s, takes nothing from the budget that their address has for a day.
 func TestProbesAreNotLimited(t *testing.T) {
-	withAPI(t, "rules: [{id: r, keyBy: ip, limit: 1000, window: 86400s}]", nil, func(a *api) {
+	withAPI(t, "rules: [{id: r, keyBy: ip, algorithm: fixed_window, limit: 1000, window: 86400s}]", nil, func(a *api) {
 		probe := from("192.0.2.1")
 		probe.URL.Path = "/healthz"
-		for range 8640 {
+		for i := range 8640 {
 			a.expect("a probe", "A", probe)
+			if i%8 == 0 && i < 8000 {
+				a.expect("a request", "A", from("192.0.2.1"))
+			}
+			if i == 8639 {
+				a.expect("the request after a thousand", "D", from("192.0.2.1"))
+			}
+			time.Sleep(10 * time.Second)
 		}
-		a.expect("requests", strings.Repeat("A", 1000)+"D", from("192.0.2.1"))
+		a.expect("the next day's", strings.Repeat("A", 1000)+"D", from("192.0.2.1"))
 		a.expect("a probe of a caller over the limit", "A", probe)
 		probe.URL.Path = "/healthz-admin"
 		a.expect("a path that only begins so", "D", probe)

@@ -211,13 +211,13 @@ func TestAFleetThatIsFull(t *testing.T) {
 func TestAbortedStreamsFreeTheirSlots(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		t.Run(name, func(t *testing.T) {
-			s := startSlotted(t, "rules: [{id: r, algorithm: concurrency, limit: 4}]", http2, func(w http.ResponseWriter, r *http.Request) {
+			s := startSlotted(t, "rules: [{id: r, keyBy: ip, algorithm: concurrency, limit: 4}]", http2, func(w http.ResponseWriter, r *http.Request) {
 				_ = http.NewResponseController(w).Flush()
 				<-r.Context().Done()
 			})
 			for i := range 50 {
-				if i%2 == 1 && !http2 {
-					abortByReset(t, s, i%4 == 1)
+				if how := i % 4; how > 0 && !http2 {
+					abortByHand(t, s, how)
 				} else {
 					ctx, abort := context.WithCancel(t.Context())
 					resp, err := s.get(ctx)
@@ -252,19 +252,26 @@ func TestAbortedStreamsFreeTheirSlots(t *testing.T) {
 	}
 }
 
-// abortByReset opens a stream by hand, and ends it with a reset or by closing.
-func abortByReset(t *testing.T, s *slotted, reset bool) {
+// abortByHand opens a stream, and ends it with a reset, by closing, or by closing the client's half alone.
+func abortByHand(t *testing.T, s *slotted, how int) {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	tcp := conn.(*net.TCPConn)
+	fmt.Fprint(tcp, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-s.entered
-	if reset {
-		_ = conn.(*net.TCPConn).SetLinger(0)
+	switch how {
+	case 1:
+		_ = tcp.SetLinger(0)
+		_ = tcp.Close()
+	case 2:
+		_ = tcp.Close()
+	default:
+		_ = tcp.CloseWrite()
+		t.Cleanup(func() { _ = tcp.Close() })
 	}
-	_ = conn.Close()
 }
 
 // A handler that does not look at its context holds the slot of a client that has gone for a second at most, and gives it
