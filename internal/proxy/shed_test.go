@@ -57,6 +57,16 @@ func TestShedders(t *testing.T) {
 				}
 			}
 
+			// The API's own probes are not what makes it busy.
+			for path, want := range map[string]int{
+				"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/livez": http.StatusOK,
+				"/healthz-admin": http.StatusServiceUnavailable, "/metrics": http.StatusServiceUnavailable,
+			} {
+				if got, text := f.get(t, path); got.StatusCode != want {
+					t.Errorf("%s got %d %s, want %d", path, got.StatusCode, text, want)
+				}
+			}
+
 			close(finish)
 			all.Wait()
 			eventually(t, "all are served again", func() bool {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -226,6 +227,101 @@ func TestWebSocketsPassAndAreCounted(t *testing.T) {
 
 		return s.InFlight == 0 && s.Upgraded == 0 && s.Upstreams[0].InFlight == 0
 	})
+}
+
+// Fifty streams that their client leaves cost the caller nothing: four are open at once afterwards. A fifth is refused before any
+// connection to the API is opened for it, and a stream that has ended has ended there, too.
+func TestARefusedStreamReachesNoUpstream(t *testing.T) {
+	const limit = 4
+
+	var opened, open atomic.Int64
+
+	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		open.Add(1)
+		defer open.Add(-1)
+
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+
+		<-r.Context().Done()
+	}))
+	up.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	up.Start()
+	t.Cleanup(up.Close)
+
+	f := serve(t, "rules: [{id: four, keyBy: ip, algorithm: concurrency, limit: 4}]", Config{Upstreams: []string{up.URL}})
+	stream := func(ctx context.Context) *http.Response {
+		t.Helper()
+
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/events", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		resp, err := f.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		return resp
+	}
+	inFlight := func(want int64) {
+		t.Helper()
+		eventually(t, "the slots and streams that are open are counted", func() bool {
+			return f.limiter.Stats().Slots[0].InFlight == want && open.Load() == want
+		})
+	}
+
+	for range 50 {
+		ctx, leave := context.WithCancel(t.Context())
+
+		resp := stream(ctx)
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("a stream got %d", resp.StatusCode)
+		}
+
+		leave()
+
+		_ = resp.Body.Close()
+
+		inFlight(0)
+	}
+
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+
+	for range limit {
+		resp := stream(ctx)
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("one of the four got %d", resp.StatusCode)
+		}
+
+		t.Cleanup(func() { _ = resp.Body.Close() })
+	}
+
+	inFlight(limit)
+
+	before := opened.Load()
+
+	for range 20 {
+		resp := stream(ctx)
+		if resp.StatusCode != http.StatusTooManyRequests {
+			t.Errorf("a fifth got %d", resp.StatusCode)
+		}
+
+		_ = resp.Body.Close()
+	}
+
+	if n := opened.Load() - before; n != 0 || open.Load() != limit {
+		t.Errorf("%d connections were opened for refused streams, and %d are at the API", n, open.Load())
+	}
+
+	leave()
+	inFlight(0)
 }
 
 // A client that goes away in the middle of its body ends the upstream's request, and is not the upstream's failure.
