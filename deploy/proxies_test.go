@@ -142,12 +142,12 @@ func (r *rig) limits(t *testing.T) {
 
 	const client = "127.0.0.2"
 
-	for range 2 {
-		got := r.send(t, ask{client, http.MethodGet, "/v1/addresses?q=a%20b", "", nil})
-		got.want(t, http.StatusOK, "within the limit")
-		got.wantTold(t, "within the limit")
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		got := r.send(t, ask{client, method, "/v1/addresses?q=a%20b", "", nil})
+		got.want(t, http.StatusOK, method+" within the limit")
+		got.wantTold(t, method+" within the limit")
 
-		if asked := got.header.Get("Asked"); asked != "GET /v1/addresses?q=a%20b" {
+		if asked := got.header.Get("Asked"); asked != method+" /v1/addresses?q=a%20b" {
 			t.Errorf("the API was asked for %q", asked)
 		}
 
@@ -157,7 +157,12 @@ func (r *rig) limits(t *testing.T) {
 	}
 
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodHead} {
-		got := r.send(t, ask{client, method, "/v1/addresses", "", nil})
+		body := ""
+		if method == http.MethodPost {
+			body = "what is posted"
+		}
+
+		got := r.send(t, ask{client, method, "/v1/addresses", body, nil})
 		got.want(t, http.StatusTooManyRequests, method+" over the limit")
 		got.wantTold(t, method+" over the limit")
 

@@ -85,14 +85,25 @@ func TestTraefik(t *testing.T) {
 
 	address := strings.Replace(auth.Address, leasewayAddress, leaseway, 1)
 
-	for _, status := range []int{http.StatusNoContent, http.StatusNoContent, http.StatusTooManyRequests} {
-		got := forwardAuth(t, address, "192.0.2.1")
+	for i, method := range []string{http.MethodPost, http.MethodHead, http.MethodGet, http.MethodHead, http.MethodPost} {
+		status := http.StatusNoContent
+		if i >= 2 {
+			status = http.StatusTooManyRequests
+		}
+
+		got := forwardAuth(t, address, "192.0.2.1", method)
 		got.want(t, status, "asked as Traefik does")
 		got.wantTold(t, "asked as Traefik does")
 
 		// What Traefik answers with unless it is 2xx, as it is; and what it passes to the API if it is.
 		if status == http.StatusTooManyRequests {
-			got.wantProblem(t, "per-address")
+			if method != http.MethodHead {
+				got.wantProblem(t, "per-address")
+			}
+
+			if got.header.Get("Retry-After") == "" {
+				t.Errorf("%s over the limit: fields %v", method, got.header)
+			}
 		}
 
 		for name := range got.header {
@@ -102,12 +113,12 @@ func TestTraefik(t *testing.T) {
 		}
 	}
 
-	other := forwardAuth(t, address, "192.0.2.2")
+	other := forwardAuth(t, address, "192.0.2.2", http.MethodPost)
 	other.want(t, http.StatusNoContent, "another client")
 }
 
 // forwardAuth asks about a client's request as Traefik's middleware does.
-func forwardAuth(t *testing.T, address, client string) answer {
+func forwardAuth(t *testing.T, address, client, method string) answer {
 	t.Helper()
 
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
@@ -116,7 +127,7 @@ func forwardAuth(t *testing.T, address, client string) answer {
 	}
 
 	for name, value := range map[string]string{
-		"X-Forwarded-Method": http.MethodPost, "X-Forwarded-Proto": "http", "X-Forwarded-Host": "api.example.com",
+		"X-Forwarded-Method": method, "X-Forwarded-Proto": "http", "X-Forwarded-Host": "api.example.com",
 		"X-Forwarded-Uri": "/v1/addresses?a=b", "X-Forwarded-For": client, "Accept-Encoding": "gzip", "User-Agent": "of the client",
 	} {
 		r.Header.Set(name, value)

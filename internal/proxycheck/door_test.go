@@ -28,6 +28,7 @@ rules:
   - {id: odd, scope: "/v1/odd/**", limit: 1, window: 1h}
   - {id: own-token, scope: /v1/token, keyBy: header:X-Leaseway-Token, missing: skip, limit: 1, window: 1h}
   - {id: closed, scope: /v1/closed, block: true}
+  - {id: kinds, scope: /v1/kinds, limit: 2, window: 60s}
   - {id: slow, scope: /v1/slow, algorithm: leaky_bucket, limit: 1, window: 10s, burst: 5}
   - {id: in-flight, scope: /v1/in-flight, algorithm: concurrency, limit: 1}
 `
@@ -193,6 +194,55 @@ func TestRequestsArePutTogetherAgain(t *testing.T) {
 
 		if status, _ := told(t, p.asks(t, "GET", "/v1/closed")); status != "429" {
 			t.Errorf("%s: a blocked request: status %s", p.profile, status)
+		}
+	}
+}
+
+// A proxy is answered about a request of any kind as about any other.
+func TestRequestsOfEveryKindAreRefusedAlike(t *testing.T) {
+	t.Parallel()
+
+	upgrade := []string{"Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
+
+	for _, row := range []struct {
+		method string
+		fields []string
+	}{
+		{http.MethodGet, nil}, {http.MethodHead, nil}, {http.MethodPost, []string{"Content-Length: 3000", "Content-Type: text/plain"}}, {http.MethodGet, upgrade},
+	} {
+		for _, p := range each(t) {
+			for i, want := range []string{"", "", "429"} {
+				w := p.asks(t, row.method, "/v1/kinds", row.fields...)
+				status, problem := told(t, w)
+
+				if row.method == http.MethodHead && problem == nil {
+					problem = map[string]any{"rule": "kinds"} // such an answer has no body
+				}
+
+				if status != want || want != "" && (problem["rule"] != "kinds" || w.Header().Get("Retry-After") == "") {
+					t.Errorf("%s, %s with %v: request %d has status %q, fields %v", p.profile, row.method, row.fields, i, status, w.Header())
+				}
+			}
+		}
+	}
+}
+
+// A browser asks before the request itself, at no cost to it.
+func TestPreflightsAreFree(t *testing.T) {
+	t.Parallel()
+
+	for _, p := range each(t) {
+		for i, want := range []string{"", "", "429"} {
+			for range 5 {
+				w := p.asks(t, "OPTIONS", "/v1/kinds", "Origin: https://app.example.com", "Access-Control-Request-Method: GET")
+				if w.Code != http.StatusNoContent || w.Header().Get("Ratelimit") != "" {
+					t.Errorf("%s: a preflight: status %d, fields %v", p.profile, w.Code, w.Header())
+				}
+			}
+
+			if status, _ := told(t, p.asks(t, "GET", "/v1/kinds", "Origin: https://app.example.com")); status != want {
+				t.Errorf("%s: request %d has status %q, want %q", p.profile, i, status, want)
+			}
 		}
 	}
 }
