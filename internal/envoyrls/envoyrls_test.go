@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
@@ -257,6 +259,41 @@ func TestAStoreThatHangs(t *testing.T) {
 			t.Errorf("%v: the metadata say the status %q, want %q", c.descriptors, told, want)
 		}
 	}
+}
+
+// A server that sheds refuses as for an outage: an answer with 503 for the client and a time to come back, and no error of gRPC.
+func TestASheddingServerAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := rule.Parse("rules", []byte(`{rules: [], shedders: {worker: {}}, classes: [{class: test}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		limiter, err := leaseway.Embedded(set, leaseway.WithSignal("full", func() float64 { return 1 }))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		time.Sleep(time.Minute)
+
+		for _, charge := range Charges() {
+			door := New(limiter, Config{Charge: charge})
+
+			response, err := ask(door, message(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", "v")}}))
+			if err != nil || response.GetOverallCode() != rlsv3.RateLimitResponse_OVER_LIMIT ||
+				response.GetDynamicMetadata().GetFields()["status"].GetStringValue() != "503" || !bytes.Contains(response.GetRawBody(), []byte(`"shed_worker"`)) {
+				t.Errorf("%s: got %v, %v", charge, response, err)
+			}
+
+			if !slices.ContainsFunc(response.GetResponseHeadersToAdd(), func(h *corev3.HeaderValue) bool { return h.GetKey() == "retry-after" && h.GetValue() != "" }) {
+				t.Errorf("%s: no time to come back in %v", charge, response.GetResponseHeadersToAdd())
+			}
+		}
+
+		if err := limiter.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A call whose caller left is answered by that, and charged nothing.

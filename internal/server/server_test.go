@@ -182,6 +182,37 @@ func TestHealthAndReadinessAndDescription(t *testing.T) {
 	}
 }
 
+// No rule and no shedder is asked about the server's own probes and metrics: while all is refused to services and proxies, who
+// watches it is answered, however often.
+func TestItsOwnProbesAreNotLimited(t *testing.T) {
+	r := start(t, "--rules", file(t, "rules: [{id: all, block: true}, {id: per-address, keyBy: ip, limit: 1, window: 24h}]\nshedders: {worker: {}, fleet: {capacity: 1}}"),
+		"--trusted-proxies", "127.0.0.1")
+
+	for range 100 {
+		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+			if got := r.call(t, http.MethodGet, path, ""); got.status != http.StatusOK {
+				t.Fatalf("%s got %d %s", path, got.status, got.body)
+			}
+
+			if got := r.call(t, http.MethodGet, path+"-admin", ""); got.status != http.StatusNotFound {
+				t.Fatalf("%s-admin got %d %s", path, got.status, got.body)
+			}
+		}
+
+		if got := r.call(t, http.MethodPost, "/v1/check", `{"attributes": {"path": "/healthz"}}`); !strings.Contains(got.body, `"allowed":false`) {
+			t.Fatalf("a service is told %d %s", got.status, got.body)
+		}
+
+		if status, body := r.asProxy(t, http.MethodGet); status != http.StatusTooManyRequests {
+			t.Fatalf("a proxy is told %d %s", status, body)
+		}
+	}
+
+	if n := r.metric(t, `leaseway_decisions_total{mode="enforce",outcome="denied",rule="per-address",source="lease"}`); n != "" && n != "0" {
+		t.Errorf("%s requests were refused by address", n)
+	}
+}
+
 func TestReadinessSaysWhy(t *testing.T) {
 	r := start(t)
 
