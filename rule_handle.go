@@ -61,7 +61,8 @@ func (r *Rule) Take(key string) (d Decision) {
 // TakeN takes cost tokens of key. A cost of 0 looks and takes nothing, like Peek.
 //
 // Remaining and Reset are those that the last answer and the tokens spent since
-// give; what refilled in between is not counted.
+// give; what refilled in between is not counted, nor what other processors took within the present millisecond of a key
+// that they are busy with.
 func (r *Rule) TakeN(key string, cost int64) (d Decision) {
 	switch {
 	case cost > 0:

@@ -27,6 +27,7 @@ type Loan struct {
 	start int64         // the cell when the tick of tick began; of a closed loan the cell at its end
 	base  int64         // the cell as it would be if nothing had been spent since Count
 	tick  atomic.Uint32 // for which Turn last ran, the lower half
+	busy  atomic.Bool   // many tokens were spent in the tick before that; only of a bucket that is rich
 }
 
 // What a cell says besides an instant: each later than any.
@@ -49,7 +50,7 @@ const staleTicks = 10_000_000
 func MostQ(now int64) int64 { return max(1, (1<<61)/max(1, now)) }
 
 // Begin opens a new loan: its bucket is full at tat, an instant of the table's clock.
-func (l *Loan) Begin(tat rate.Time, b *rate.Bucket) {
+func (l *Loan) Begin(tat rate.Time, b *Bucket) {
 	at := tat.Micros*b.Q + tat.Frac
 	l.start, l.base = at, at
 	l.cell.Store(at)
@@ -58,8 +59,8 @@ func (l *Loan) Begin(tat rate.Time, b *rate.Bucket) {
 // Spend takes n tokens if the loan was turned for tick: one look and one
 // exchange. tat is the cell after it, or as it was found by a verdict of Dry. By
 // Turned Turn may say more. By SpentLate they were taken after others were quicker:
-// several processors want the loan.
-func (l *Loan) Spend(tick, n int64, b *rate.Bucket) (tat int64, v Verdict) {
+// several processors are busy with the loan, which is rich enough for stripes.
+func (l *Loan) Spend(tick, n int64, b *Bucket) (tat int64, v Verdict) {
 	if l.tick.Load() != uint32(tick) {
 		return 0, Turned
 	}
@@ -70,7 +71,7 @@ func (l *Loan) Spend(tick, n int64, b *rate.Bucket) (tat int64, v Verdict) {
 
 	top := tick*b.Q + (b.Burst-n)*b.P
 
-	for v = Spent; ; v = SpentLate {
+	for v = Spent; ; {
 		at := l.cell.Load()
 		if at > top {
 			return at, dry(at)
@@ -78,6 +79,10 @@ func (l *Loan) Spend(tick, n int64, b *rate.Bucket) (tat int64, v Verdict) {
 
 		if l.cell.CompareAndSwap(at, at+n*b.P) {
 			return at + n*b.P, v
+		}
+
+		if l.busy.Load() {
+			v = SpentLate
 		}
 	}
 }
@@ -95,7 +100,7 @@ func dry(at int64) Verdict {
 }
 
 // grab makes an open loan busy, and returns its cell. By Turned others have it just now.
-func (l *Loan) grab() (at int64, v Verdict) {
+func (l *Loan) grab(b *Bucket) (at int64, v Verdict) {
 	at = l.cell.Load()
 	if at >= loanBusy {
 		return at, dry(at)
@@ -105,14 +110,14 @@ func (l *Loan) grab() (at int64, v Verdict) {
 		return at, Turned
 	}
 
-	return at, Spent
+	return at - b.Stripes.gather(b.P), Spent
 }
 
 // Turn dates what was spent until now, and takes n tokens, of which 0 are always to be had. It is
 // for the first request of a tick and for all that have read the real clock. By
 // Turned it did nothing: others have the loan, or the tick is older than theirs.
-func (l *Loan) Turn(when *When, n int64, b *rate.Bucket) (tat int64, v Verdict) {
-	at, v := l.grab()
+func (l *Loan) Turn(when *When, n int64, b *Bucket) (tat int64, v Verdict) {
+	at, v := l.grab(b)
 	if v != Spent {
 		return at, v
 	}
@@ -129,6 +134,10 @@ func (l *Loan) Turn(when *When, n int64, b *rate.Bucket) (tat int64, v Verdict) 
 	}
 
 	start := at
+
+	if busy := at-l.start >= busyTokens*b.P && b.rich(); ago > 0 && busy != l.busy.Load() {
+		l.busy.Store(busy)
+	}
 
 	if spent := at - l.start; spent > 0 {
 		over := when.Ticks.After(when.Tick - ago)
@@ -160,8 +169,8 @@ func (l *Loan) Turn(when *When, n int64, b *rate.Bucket) (tat int64, v Verdict) 
 
 // Credit gives back n tokens at now (µs), of which the bucket never has more than it holds.
 // counted says that the request counts all the same: see Count.
-func (l *Loan) Credit(now, n int64, b *rate.Bucket, counted bool) Verdict {
-	at, v := l.grab()
+func (l *Loan) Credit(now, n int64, b *Bucket, counted bool) Verdict {
+	at, v := l.grab(b)
 	if v != Spent {
 		return v
 	}
@@ -181,8 +190,8 @@ func (l *Loan) Credit(now, n int64, b *rate.Bucket, counted bool) Verdict {
 }
 
 // Uncount has n tokens that were spent not count: see Count.
-func (l *Loan) Uncount(n int64, b *rate.Bucket) Verdict {
-	at, v := l.grab()
+func (l *Loan) Uncount(n int64, b *Bucket) Verdict {
+	at, v := l.grab(b)
 	if v != Spent {
 		return v
 	}
@@ -194,8 +203,8 @@ func (l *Loan) Uncount(n int64, b *rate.Bucket) Verdict {
 }
 
 // Count returns the tokens spent since it was last called. Of a closed loan, one at a time may call it.
-func (l *Loan) Count(b *rate.Bucket) (spent int64, v Verdict) {
-	at, v := l.grab()
+func (l *Loan) Count(b *Bucket) (spent int64, v Verdict) {
+	at, v := l.grab(b)
 
 	switch v {
 	case Turned, SpentLow, SpentLate, Dry:
@@ -214,8 +223,8 @@ func (l *Loan) Count(b *rate.Bucket) (spent int64, v Verdict) {
 
 // End closes the loan for good, unless it is, and returns its cell: the bucket is
 // the ledger's again. What was spent in its last tick is dated at the end of that, or now if it is not over.
-func (l *Loan) End(when Ended, b *rate.Bucket) (at int64, v Verdict) {
-	at, v = l.grab()
+func (l *Loan) End(when Ended, b *Bucket) (at int64, v Verdict) {
+	at, v = l.grab(b)
 
 	switch v {
 	case Turned, SpentLow, SpentLate, Dry:
@@ -253,17 +262,36 @@ type Ended struct {
 }
 
 // Full returns the instant of a cell, on the table's clock.
-func Full(at int64, b *rate.Bucket) rate.Time { return b.Add(rate.Time{Frac: at}, 0) }
+func Full(at int64, b *Bucket) rate.Time { return b.Add(rate.Time{Frac: at}, 0) }
 
-// At returns the cell.
-func (l *Loan) At() (tat int64, v Verdict) {
-	at := l.cell.Load()
-	if at >= loanBusy {
-		return 0, dry(at)
+// At returns the cell, after what is put aside was gathered.
+func (l *Loan) At(b *Bucket) (tat int64, v Verdict) {
+	if tat = l.cell.Load(); tat >= loanBusy {
+		return 0, dry(tat)
 	}
 
-	return at, Spent
+	if b.Stripes == nil {
+		return tat, Spent
+	}
+
+	if tat, v = l.grab(b); v == Spent {
+		l.cell.Store(tat)
+	}
+
+	return tat, v
 }
+
+// State is Spent of a loan that is open, Turned of one that others have just now, and Closed of one that is over.
+func (l *Loan) State() Verdict {
+	if at := l.cell.Load(); at >= loanBusy {
+		return dry(at)
+	}
+
+	return Spent
+}
+
+// Busy reports whether many tokens were spent in the last tick that is over.
+func (l *Loan) Busy() bool { return l.busy.Load() }
 
 // Idle reports whether no tick of the last span µs before now turned the loan, of ticks that are at most an hour old.
 func (l *Loan) Idle(now, span int64) bool { return int64(uint32(now)-l.tick.Load()) >= span }

@@ -9,28 +9,61 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
-// anyBucket draws a bucket: of tokens that take long or short, whole microseconds or not, few or many.
-func anyBucket(t *rapid.T) rate.Bucket {
+// anyBucket draws a bucket: of tokens that take long or short, whole microseconds or not, few or many, and maybe with stripes.
+func anyBucket(t *rapid.T) holder.Bucket {
 	limit := rapid.SampledFrom([]int64{1, 3, 7, 10, 1_000, 999_983, 50_000_000}).Draw(t, "limit")
 	window := rapid.SampledFrom([]int64{1_000, 1_000_000, 60_000_000}).Draw(t, "window")
 
-	b, err := rate.NewBucket(limit, window, rapid.Int64Range(1, 12).Draw(t, "burst"))
+	burst := rapid.Int64Range(1, 12).Draw(t, "burst")
+
+	var stripes *holder.Stripes
+
+	if rapid.Bool().Draw(t, "striped") {
+		burst, stripes = burst*2_000, &holder.Stripes{}
+	}
+
+	b, err := rate.NewBucket(limit, window, burst)
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	return b
+	return holder.Bucket{Bucket: b, Stripes: stripes}
+}
+
+// cost draws how many tokens of b a request takes, few more often than many.
+func cost(t *rapid.T, b *holder.Bucket) int64 {
+	if rapid.Bool().Draw(t, "few") {
+		return rapid.Int64Range(1, min(b.Burst, 3)).Draw(t, "n")
+	}
+
+	return rapid.Int64Range(1, b.Burst).Draw(t, "n")
+}
+
+// plain returns a bucket without stripes.
+func plain(b rate.Bucket, _ error) holder.Bucket { return holder.Bucket{Bucket: b} }
+
+// spender returns Spend, from any of the stripes if b has some.
+func spender(t *rapid.T, b *holder.Bucket) func(l *holder.Loan, tick, n int64) (tat int64, v holder.Verdict) {
+	return func(l *holder.Loan, tick, n int64) (tat int64, v holder.Verdict) {
+		if b.Stripes == nil {
+			return l.Spend(tick, n, b)
+		}
+
+		return l.SpendStriped(tick, n, b, rapid.IntRange(0, 1).Draw(t, "stripe"))
+	}
 }
 
 // span draws a time that is about what some tokens of b take, µs.
-func span(t *rapid.T, b rate.Bucket) int64 {
-	return rapid.Int64Range(0, 2*(b.P*b.Burst/b.Q+1)).Draw(t, "span") / rapid.Int64Range(1, 20).Draw(t, "part")
+func span(t *rapid.T, b *holder.Bucket) int64 {
+	const hour = 3_600_000_000 // a loan that idles as long has ended
+
+	return rapid.Int64Range(0, min(hour, 2*(b.P*b.Burst/b.Q+1))).Draw(t, "span") / rapid.Int64Range(1, 20).Draw(t, "part")
 }
 
 // lent returns a loan of b that is full at now.
-func lent(now int64, b rate.Bucket) *holder.Loan {
+func lent(now int64, b *holder.Bucket) *holder.Loan {
 	l := &holder.Loan{}
-	l.Begin(rate.At(now), &b)
+	l.Begin(rate.At(now), b)
 
 	return l
 }
@@ -41,14 +74,15 @@ func TestALoanIsTheBucket(t *testing.T) {
 
 	rapid.Check(t, func(t *rapid.T) {
 		b := anyBucket(t)
-		now, spent := int64(1_000_000), int64(0)
+		now, spent, lately := int64(1_000_000), int64(0), int64(0)
 		tat := rate.At(now)
-		l := lent(now, b)
+		l, spend := lent(now, &b), spender(t, &b)
 
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 4).Draw(t, "what") {
 			case 0:
-				now += span(t, b)
+				now += span(t, &b)
+				lately = 0
 			case 1: // it ends, and is lent anew
 				counted, _ := l.Count(&b)
 				spent -= counted
@@ -71,12 +105,15 @@ func TestALoanIsTheBucket(t *testing.T) {
 				l.Credit(now, n, &b, true)
 				tat = b.Add(tat, -n).Max(rate.At(min(now, tat.Micros))) // full at most
 			default:
-				n := rapid.Int64Range(1, b.Burst+1).Draw(t, "n")
+				n := cost(t, &b)
+				if rapid.IntRange(0, 9).Draw(t, "too many") == 0 {
+					n = b.Burst + 1
+				}
 
 				want, ok := b.Take(now, tat, n)
 				tat = want
 
-				cell, v := l.Spend(now, n, &b)
+				cell, v := spend(l, now, n)
 				if v == holder.Turned {
 					cell, v = l.Turn(&holder.When{Tick: now, At: now, Ticks: holder.Exact{}}, n, &b)
 				}
@@ -85,12 +122,22 @@ func TestALoanIsTheBucket(t *testing.T) {
 					t.Fatalf("at %d, %d tokens of %+v: %v, want %v", now, n, b, v, ok)
 				}
 
+				missed := int64(0) // of what others took in this tick
+
 				if ok {
 					spent += n
+					lately += n
 				}
 
-				if level := max(0, cell-now*b.Q); (b.Burst*b.P-level)/b.P != max(0, b.Avail(now, tat)) {
-					t.Fatalf("at %d: %d left, want %d", now, (b.Burst*b.P-level)/b.P, b.Avail(now, tat))
+				if ok && b.Stripes != nil {
+					missed = lately - n
+				}
+
+				level := max(0, cell-now*b.Q)
+				told, left := (b.Burst*b.P-level)/b.P, max(0, b.Avail(now, tat))
+
+				if told < left || told > left+missed {
+					t.Fatalf("at %d: %d left, want %d, and at most %d more", now, told, left, missed)
 				}
 			}
 		}
@@ -124,13 +171,13 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := anyBucket(t)
 		c := &coarseClock{now: 1_000_000, tick: 1_000_000, ends: map[int64]int64{}}
-		l := lent(c.now, b)
+		l, spend := lent(c.now, &b), spender(t, &b)
 		deep := rate.At(c.now) // when the bucket of all that was admitted is full again
 
 		for range rapid.IntRange(1, 80).Draw(t, "steps") {
 			switch rapid.IntRange(0, 6).Draw(t, "what") {
 			case 0:
-				c.now += span(t, b)
+				c.now += span(t, &b)
 			case 1: // the clock ticks, late or not
 				if c.now > c.tick {
 					c.ends[c.tick], c.tick = c.now, c.now
@@ -144,10 +191,10 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 				l = &holder.Loan{}
 				l.Begin(holder.Full(at, &b).Max(rate.At(c.now)), &b)
 			default:
-				n := rapid.Int64Range(1, b.Burst).Draw(t, "n")
+				n := cost(t, &b)
 				when := holder.When{Tick: c.tick, At: c.tick, Ticks: c}
 
-				_, v := l.Spend(c.tick, n, &b)
+				_, v := spend(l, c.tick, n)
 				if v == holder.Turned {
 					_, v = l.Turn(&when, n, &b)
 				}
@@ -174,9 +221,9 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 func TestALoanGivesAllThatItHoldsAtOnce(t *testing.T) {
 	t.Parallel()
 
-	b, _ := rate.NewBucket(100, 60_000_000, 100)
+	b := plain(rate.NewBucket(100, 60_000_000, 100))
 	c := &coarseClock{now: 1_000_900, tick: 1_000_000, ends: map[int64]int64{}}
-	l := lent(c.now, b)
+	l := lent(c.now, &b)
 
 	for i := range 100 {
 		_, v := l.Spend(c.tick, 1, &b)
@@ -198,8 +245,8 @@ func TestALoanGivesAllThatItHoldsAtOnce(t *testing.T) {
 func TestAStaleTickTurnsNoLoan(t *testing.T) {
 	t.Parallel()
 
-	b, _ := rate.NewBucket(10, 1_000_000, 10)
-	l := lent(5_000_000, b)
+	b := plain(rate.NewBucket(10, 1_000_000, 10))
+	l := lent(5_000_000, &b)
 	turn := func(tick, at int64) holder.Verdict {
 		_, v := l.Turn(&holder.When{Tick: tick, At: at, Ticks: holder.Exact{}}, 1, &b)
 
@@ -223,9 +270,9 @@ func TestAStaleTickTurnsNoLoan(t *testing.T) {
 func TestALoanThatIsOverSaysSo(t *testing.T) {
 	t.Parallel()
 
-	b, _ := rate.NewBucket(10, 1_000_000, 10)
+	b := plain(rate.NewBucket(10, 1_000_000, 10))
 	when := holder.When{Tick: 7_000, At: 7_000, Ticks: holder.Exact{}}
-	l := lent(6_000, b)
+	l := lent(6_000, &b)
 
 	if _, v := l.Turn(&when, 3, &b); v != holder.Spent {
 		t.Fatal(v)
@@ -237,7 +284,7 @@ func TestALoanThatIsOverSaysSo(t *testing.T) {
 
 	_, spend := l.Spend(7_000, 1, &b)
 	_, turn := l.Turn(&when, 1, &b)
-	_, at := l.At()
+	_, at := l.At(&b)
 
 	for what, v := range map[string]holder.Verdict{"Spend": spend, "Turn": turn, "Credit": l.Credit(7_000, 1, &b, true), "At": at} {
 		if v != holder.Closed {

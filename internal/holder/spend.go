@@ -16,7 +16,7 @@ const (
 	Spent
 	// SpentLow: it is admitted, and a refill should be on its way.
 	SpentLow
-	// SpentLate: it is admitted, of a loan for which others were quicker: several processors want it.
+	// SpentLate: it is admitted, of a loan for which others were quicker: several processors are busy with it.
 	SpentLate
 	// Dry: the balance does not cover it.
 	Dry

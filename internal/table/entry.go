@@ -153,13 +153,13 @@ func (e *Entry) saw(now int64, a *ledger.Answer) {
 
 // limit has the entry's limits be those of terms; under the lock.
 func (e *Entry) limit(terms *ledger.Terms) {
-	if l := e.limits.Load(); l.bucket != terms.Bucket || l.ttl != terms.TTL {
+	if l := e.limits.Load(); l.bucket.Bucket != terms.Bucket || l.ttl != terms.TTL {
 		e.limits.Store(l.under(terms))
 	}
 }
 
 // stand notes what requests are told without the lock; under it.
-func (e *Entry) stand(now int64) { e.Note(now, &e.limits.Load().bucket) }
+func (e *Entry) stand(now int64) { e.Note(now, &e.limits.Load().bucket.Bucket) }
 
 // leaving reports whether the entry's rule is gone, so that everything is to be given back.
 func (e *Entry) leaving() bool { return e.rule.retired.Load() }

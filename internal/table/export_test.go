@@ -19,11 +19,21 @@ func (t *Table) Turned() int64 {
 // ReturnLoans gives all loans of the rule back.
 func (r *Rule) ReturnLoans() { r.returnLoans() }
 
-// LeaseLent has a key that is lent leased, as if processors competed for it.
-func (r *Rule) LeaseLent(key string) {
-	if l := r.lent.find(key).loan(); l != nil {
-		r.lease(l)
+// StripeLent has a key that is lent striped, unless it is, as if several processors were busy with it.
+func (r *Rule) StripeLent(key string) {
+	if l := r.lent.find(key).loan(); l != nil && l.limits.bucket.Stripes == nil {
+		r.stripe(l)
 	}
+}
+
+// MostStriped is how many keys are striped at once.
+const MostStriped = mostStriped
+
+// Striped reports whether a key is lent with stripes.
+func (r *Rule) Striped(key string) bool {
+	l := r.lent.find(key).loan()
+
+	return l != nil && l.limits.bucket.Stripes != nil
 }
 
 // Lent reports whether a key is lent.

@@ -276,7 +276,7 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	e.missed, e.downTo = false, 0
 
 	if shared, own := e.rule.terms.Load(), e.rule.own.Load(); e.Share(shared) != shared && own != nil &&
-		own.bucket == a.Answer.Terms.Bucket && own.ttl == a.Answer.Terms.TTL {
+		own.bucket.Bucket == a.Answer.Terms.Bucket && own.ttl == a.Answer.Terms.TTL {
 		e.rule.terms.Store(e.Share(nil))
 	}
 

@@ -3,6 +3,7 @@ package table
 import (
 	"math"
 	"runtime"
+	"sync"
 
 	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
@@ -90,7 +91,6 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 
 	key = rule.Compact(key)
 	s := r.lent.secret.seek(key)
-	mu := &r.lending[s.hash>>partShift]
 
 	if l, ok := r.standing(s, key); !ok {
 		return l, false
@@ -98,22 +98,40 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 
 	r.table.lender.Prepare(r.id, r.ledgerKey(key)) // without the lock, which other keys need, too
 
-	mu.Lock()
-	defer mu.Unlock()
+	p := &r.lending[s.hash>>partShift]
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
 
 	if l, ok := r.standingNow(s, key); !ok {
 		return l, false
 	}
 
-	t := r.table
+	l = r.lend(s, key, nil)
+
+	return l, l != nil
+}
+
+// lending is one change of the loans of a part of a rule's keys at a time.
+type lending struct {
+	mu      sync.Mutex
+	stripes *holder.Stripes // of the loan that is to begin; nil: it has none
+}
+
+// lend has the bucket of key lent, with stripes of it or nil, and returns nil if it has to be leased; under the lock of its part.
+func (r *Rule) lend(s sought, key string, stripes *holder.Stripes) *loan {
+	t, p := r.table, &r.lending[s.hash>>partShift]
 	t.borrowing.Store(r.loanID(), r)
 
 	ask := r.loanAsk(key)
 	ask.MostQ, ask.Tallies = holder.MostQ(t.clock.Now()), t.tallies(nil)
 
+	p.stripes = stripes
 	fleet, ok := t.lender.Lend(&ask, (*borrowed)(t))
+	p.stripes = nil
+
 	if !ok {
-		return nil, false
+		return nil
 	}
 
 	t.counts.lent.Add(1)
@@ -126,15 +144,15 @@ func (r *Rule) borrow(key string) (l *loan, fresh bool) {
 
 	t.setLive(max(1, fleet.Live))
 
-	return r.lent.at(s, key).loan(), true
+	return r.lent.at(s, key).loan()
 }
 
 // standing returns the loan of a key if it stands, and reports whether one can be made if not.
 func (r *Rule) standing(s sought, key string) (l *loan, lendable bool) {
-	mu := &r.lending[s.hash>>partShift]
+	p := &r.lending[s.hash>>partShift]
 
-	mu.Lock()
-	defer mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 
 	return r.standingNow(s, key)
 }
@@ -144,7 +162,7 @@ func (r *Rule) standingNow(s sought, key string) (l *loan, lendable bool) {
 	t := r.table
 
 	if l = r.lent.at(s, key).loan(); l != nil {
-		_, v := l.At()
+		v := l.State()
 		if v != holder.Closed && !l.outdated() {
 			return l, false
 		}
@@ -191,6 +209,12 @@ func (b *borrowed) Begin(ruleID, key string, lent *ledger.Lent) {
 	l := &loan{limits: r.loaned(key, &lent.Terms)}
 	l.setKey(key)
 
+	if p := &r.lending[r.lent.secret.seek(key).hash>>partShift]; p.stripes != nil {
+		l.limits = l.limits.striped(p.stripes)
+
+		b.striped.Add(1)
+	}
+
 	tat := lent.TAT.Shift(-b.ahead)
 	if lent.Full {
 		tat = tat.Min(rate.At(b.clock.Now())) // to the microsecond, whatever the clocks say
@@ -217,7 +241,7 @@ func (b *borrowed) Recall(ruleID, key string) (back ledger.Lent, ok bool) {
 		return back, false
 	}
 
-	if _, v := l.At(); v == holder.Closed {
+	if l.State() == holder.Closed {
 		return back, false // it was recalled before
 	}
 
@@ -269,6 +293,10 @@ func (l *loan) giveBack() {
 	if r.lent.remove(&l.name) {
 		t.keys.Add(-1)
 		t.loans.Add(-1)
+
+		if l.limits.bucket.Stripes != nil {
+			t.striped.Add(-1)
+		}
 	}
 }
 

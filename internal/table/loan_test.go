@@ -2,8 +2,10 @@ package table_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,16 +101,17 @@ func TestABucketIsInOnePlaceAtATime(t *testing.T) {
 	t.Parallel()
 
 	const (
-		burst = 2_000
+		burst = 40_000
 		keys  = 4
-		slow  = "rules: [{id: r, keyBy: user, limit: 2000, window: 8784h}, {id: other, keyBy: user, limit: 2000, window: 8784h}]"
-		again = "rules: [{id: r, keyBy: user, limit: 2000, window: 8783h}, {id: other, keyBy: user, limit: 2000, window: 8784h}]"
+		rules = "rules: [{id: r, keyBy: user, limit: 40000, window: %s}, " +
+			"{id: other, keyBy: user, limit: 40000, window: 8784h}]"
 	)
 
 	b := newBank(t, nil, memory.Config{MaxKeys: 64})
 	b.book.Lengthen(time.Hour)                                    // nothing renews what is leased while rules change, and what expires is lost, on purpose
 	patience := table.Config{Inline: true, Deadline: time.Minute} // no request decides by itself, however slow this machine is
 	tables := []*table.Table{table.New(b.coord, patience), table.New(b.coord, patience)}
+	slow, again := fmt.Sprintf(rules, "8784h"), fmt.Sprintf(rules, "8783h")
 	b.apply(slow, tables...)
 
 	var (
@@ -129,7 +132,7 @@ func TestABucketIsInOnePlaceAtATime(t *testing.T) {
 
 				var out table.Outcome
 
-				switch n := 1 + random.Int64N(3); random.IntN(40) {
+				switch n := 1 + random.Int64N(40); random.IntN(40) {
 				case 0:
 					if b.remote(name(k)) {
 						net[k].Add(1)
@@ -157,7 +160,7 @@ func TestABucketIsInOnePlaceAtATime(t *testing.T) {
 				case 11:
 					r.ReturnLoans()
 				case 12:
-					r.LeaseLent(name(k))
+					r.StripeLent(name(k))
 				default:
 					r.Take(t.Context(), name(k), n, &out)
 
@@ -365,23 +368,23 @@ func TestALentKeyGivesItsBurst(t *testing.T) {
 	}
 }
 
-// A key that several processors compete for is leased, with what is left of it, until it is idle.
-func TestABusyLoanBecomesALease(t *testing.T) {
+// A key that several processors are busy with is lent anew, with what is left of it, and is one key all the while.
+func TestABusyLoanIsStriped(t *testing.T) {
 	t.Parallel()
 
 	now := rigStart
 	b := newBank(t, func() int64 { return now }, memory.Config{})
 	clock := table.NewVirtualClock(now)
 	tb := table.New(b.coord, table.Config{Inline: true, Clock: clock})
-	b.apply("rules: [{id: r, keyBy: user, limit: 10, window: 1h}]", tb)
+	b.apply("rules: [{id: r, keyBy: user, limit: 10000, window: 1h}]", tb)
 
 	r := tb.Rule("r")
-	take := func(want int64) (c table.Charge) {
+	take := func(n, want int64) (c table.Charge) {
 		t.Helper()
 
 		var out table.Outcome
 
-		r.Take(t.Context(), "k", 1, &out)
+		r.Take(t.Context(), "k", n, &out)
 
 		if out.Kind != table.Allowed || out.Remaining != want {
 			t.Errorf("%+v, want %d left", out, want)
@@ -390,36 +393,36 @@ func TestABusyLoanBecomesALease(t *testing.T) {
 		return out.Charge
 	}
 
-	take(9)
-	c := take(8)
-	r.LeaseLent("k")
-	take(7)
+	take(1, 9_999)
+	c := take(1, 9_998)
+	r.StripeLent("k")
+	take(1, 9_997)
 	tb.Refund(c) // of the loan that is over
-	take(7)
+	take(600, 9_398)
 
-	if r.Lent("k") {
-		t.Error("it is lent again while it is in use")
+	now += 1_000
+	clock.Set(now)
+
+	for i := range int64(40) { // of its stripe, and once that is used up of the next
+		take(1, 9_397-i)
 	}
 
-	for range 20 {
-		at, ok := tb.Next()
-		if !ok {
-			break
-		}
-
-		now = max(now, at)
-		clock.Set(now)
-		tb.Advance(now)
+	if s := tb.Stats(); !r.Striped("k") || s.Keys != 1 || s.Leases != 1 || s.Rules[0].Allowed[table.FromLease] != 43 {
+		t.Errorf("in use: %+v", s)
 	}
 
-	if s := tb.Stats(); s.Keys != 0 || s.Rules[0].Allowed[table.FromLease]+s.Rules[0].Allowed[table.FromStore] != 4 {
-		t.Errorf("idle: %+v", s)
+	b.apply("rules: [{id: r, keyBy: user, limit: 20000, window: 1h}]", tb)
+	take(1, 19_357)
+
+	if r.Striped("k") {
+		t.Error("what is lent under other limits is striped, though nobody wanted it yet")
 	}
 
-	take(6)
+	r.StripeLent("k")
+	b.apply("rules: []", tb)
 
-	if !r.Lent("k") {
-		t.Error("it is not lent once more")
+	if s := tb.Stats(); s.Keys != 0 {
+		t.Errorf("retired: %+v", s)
 	}
 }
 
@@ -465,55 +468,211 @@ func TestABucketThatOthersWantIsNotLentAgain(t *testing.T) {
 	}
 }
 
-// Where several goroutines compete for one key on several processors, it becomes leased by itself.
-func TestACrowdHasAKeyLeased(t *testing.T) {
+// A crowd takes all that a striped key has, to the last token, and nothing else: whatever a request costs, alone or under
+// another rule, looks and what is given back between.
+func TestACrowdTakesAStripedKeyToTheLastToken(t *testing.T) {
+	t.Parallel()
+
+	const burst = 200_000
+
+	b := newBank(t, nil, memory.Config{})
+	tb := table.New(b.coord, table.Config{Inline: true, Deadline: time.Minute})
+	b.apply("rules: [{id: r, keyBy: user, limit: 200000, window: 8784h}, "+
+		"{id: all, keyBy: user, limit: 1000000, window: 8784h}]", tb)
+
+	ctx, cancel := context.WithCancel(t.Context())
+
+	var (
+		running, crowd sync.WaitGroup
+		taken, counted atomic.Int64
+	)
+
+	r, all := tb.Rule("r"), tb.Rule("all")
+
+	running.Go(func() { tb.Run(ctx) })
+
+	for w := range 4 {
+		crowd.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 2))
+
+			for left := true; left; {
+				var out table.Outcome
+
+				n := 1 + random.Int64N(20)
+
+				switch random.IntN(100) {
+				case 0:
+					r.StripeLent("k")
+				case 1:
+					r.Peek(ctx, "k", &out)
+
+					left = out.Remaining > 0
+				case 2:
+					tb.Stats()
+				case 3, 4, 5:
+					r.Take(ctx, "k", n, &out)
+
+					if out.Kind == table.Allowed {
+						tb.Refund(out.Charge)
+						counted.Add(1)
+					}
+				case 6, 7, 8:
+					if tb.TakeAll(ctx, []table.Hit{{Rule: r, Key: "k", Cost: n}, {Rule: all, Key: "k", Cost: n}}) < 0 {
+						taken.Add(n)
+						counted.Add(1)
+					}
+				default:
+					r.Take(ctx, "k", n, &out)
+
+					if out.Kind == table.Allowed {
+						taken.Add(n)
+						counted.Add(1)
+					}
+				}
+			}
+		})
+	}
+
+	crowd.Wait()
+
+	if taken.Load() != burst {
+		t.Errorf("%d taken of %d", taken.Load(), burst)
+	}
+
+	if got := tb.Stats().Rules[0].Allowed; got[table.FromLease]+got[table.FromStore] != counted.Load() {
+		t.Errorf("counted %+v, of %d", got, counted.Load())
+	}
+
+	cancel()
+	running.Wait()
+}
+
+// So many keys are striped at most. Those that nobody is busy with any more are not, and leave room for others.
+func TestFewKeysAreStripedAtOnce(t *testing.T) {
+	t.Parallel()
+
+	now := rigStart
+	b := newBank(t, func() int64 { return now }, memory.Config{})
+	clock := table.NewVirtualClock(now)
+	tb := table.New(b.coord, table.Config{Inline: true, Clock: clock})
+	b.apply("rules: [{id: r, keyBy: user, limit: 10000, window: 1h}]", tb)
+
+	r := tb.Rule("r")
+	take := func(key string, n int64) {
+		t.Helper()
+
+		var out table.Outcome
+		r.Take(t.Context(), key, n, &out)
+
+		if out.Kind != table.Allowed {
+			t.Errorf("%s: %+v", key, out)
+		}
+	}
+	striped := func() (n int) {
+		for i := range 100 {
+			if r.Striped(strconv.Itoa(i)) {
+				n++
+			}
+		}
+
+		return n
+	}
+
+	for i := range 100 {
+		take(strconv.Itoa(i), 1)
+		r.StripeLent(strconv.Itoa(i))
+	}
+
+	if n := striped(); n != table.MostStriped {
+		t.Errorf("%d keys are striped", n)
+	}
+
+	for _, n := range []int64{600, 1} { // with one key they stay busy
+		now += 1_000
+		clock.Set(now)
+		take("0", n)
+	}
+
+	now += 1_100_000
+	clock.Set(now)
+	tb.Advance(now)
+
+	if n := striped(); n != 1 || !r.Striped("0") {
+		t.Errorf("%d keys are striped after a while", n)
+	}
+
+	take("99", 1)
+	r.StripeLent("99")
+
+	if !r.Striped("99") {
+		t.Error("there is no room for another")
+	}
+}
+
+// Where several goroutines are busy with one key on several processors, it is striped by itself, and each token is taken once.
+func TestACrowdHasAKeyStriped(t *testing.T) {
 	t.Parallel()
 
 	if min(runtime.GOMAXPROCS(0), runtime.NumCPU()) < 2 {
 		t.Skip("one processor has nobody to compete with")
 	}
 
+	const burst = 1_000_000_000
+
 	b := newBank(t, nil, memory.Config{})
 	tb := table.New(b.coord, table.Config{Inline: true})
-	b.apply("rules: [{id: r, keyBy: user, limit: 1000000000, window: 1s}]", tb)
-
-	r := tb.Rule("r")
-
-	var (
-		out    table.Outcome
-		wg     sync.WaitGroup
-		leased atomic.Bool
-	)
-
-	r.Take(t.Context(), "k", 1, &out)
-
-	if !r.Lent("k") {
-		t.Fatal("it is not lent")
-	}
+	b.apply("rules: [{id: r, keyBy: user, limit: 1, window: 1s, burst: 1000000000}]", tb)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
+	var (
+		running, crowd sync.WaitGroup
+		taken, striped atomic.Int64
+	)
+
+	began := time.Now()
+	r := tb.Rule("r")
+
+	running.Go(func() { tb.Run(ctx) })
+
 	for range 4 {
-		wg.Go(func() {
-			for i := 0; !leased.Load() && ctx.Err() == nil; i++ {
-				var out table.Outcome
-				if !r.Quick("k", 1, &out) {
+		crowd.Go(func() {
+			mine := int64(0)
+
+			for ctx.Err() == nil && striped.Load() < 1_000 {
+				for range 100 {
+					var out table.Outcome
+
 					r.Take(ctx, "k", 1, &out)
+
+					if out.Kind == table.Allowed {
+						mine++
+					}
 				}
 
-				if i%100 == 0 && !r.Lent("k") {
-					leased.Store(true)
+				if r.Striped("k") {
+					striped.Add(1)
 				}
 			}
+
+			taken.Add(mine)
 		})
 	}
 
-	wg.Wait()
+	crowd.Wait()
 
-	if !leased.Load() {
-		t.Error("it is still lent")
+	var out table.Outcome
+
+	r.Peek(ctx, "k", &out)
+
+	back := taken.Load() - (burst - out.Remaining)
+	if most := time.Since(began) / time.Second; striped.Load() == 0 || back < 0 || back > 1+int64(most) {
+		t.Errorf("striped %d times; %d taken, %d left", striped.Load(), taken.Load(), out.Remaining)
 	}
+
+	cancel()
+	running.Wait()
 }
 
 // broken lends, and then fails to say so.

@@ -56,15 +56,17 @@ func (t *Table) walks() (at int64, ok bool) { return t.walked + walkEvery, t.loa
 
 // checkLoans gives back the loans of a part that nobody has used for as long as
 // an idle key is remembered, whose limits are not in force any more, which may be under others by now, or
-// whose instants a cell will not tell for as long again.
+// whose instants a cell will not tell for as long again, or that have stripes and are not busy any more.
 func (r *Rule) checkLoans(now int64, part int) {
 	brief, most := r.table.brief.Load(), holder.MostQ(now)
 
 	r.eachLoan(part, func(l *loan) {
-		_, v := l.At()
+		v := l.State()
 		used := l.fold() || !l.Idle(now, idleAfter)
 
-		if !used || brief || v == holder.Closed || r.retired.Load() || l.outdated() || l.limits.bucket.Q > most {
+		calm := l.limits.bucket.Stripes != nil && !l.Busy()
+
+		if !used || brief || calm || v == holder.Closed || r.retired.Load() || l.outdated() || l.limits.bucket.Q > most {
 			l.giveBack()
 		}
 	})
@@ -92,36 +94,32 @@ func (r *Rule) countLoans() (loans int64) {
 
 // eachLoan calls do with the loans of a part, under its lock.
 func (r *Rule) eachLoan(part int, do func(l *loan)) {
-	r.lending[part].Lock()
-	defer r.lending[part].Unlock()
+	r.lending[part].mu.Lock()
+	defer r.lending[part].mu.Unlock()
 
 	r.lent.of(part, func(n *name) { do(n.loan()) })
 }
 
-// crowd notes that several processors want l at once. A loan is one line of a
-// cache, which they then fetch from each other for each request, once to find
-// the key and once to take the token. Of a lease only the balance is; so the key of
-// every so many such requests, which is a busy one, is leased until it is idle.
-func (r *Rule) crowd(l *loan) {
-	if r.crowds.Add(1)%mostCrowds == 0 {
-		r.lease(l)
-	}
-}
-
-// mostCrowds is few for a key that processors compete for, and more than all others have in a while.
-const mostCrowds = 1_000
-
-// lease gives back l, and has its key leased instead.
-func (r *Rule) lease(l *loan) {
+// stripe has l, which several processors are busy with, lent anew with stripes. A loan is one line of a cache, which
+// they fetch from each other for each request, to find the key and to take the token. It does nothing if too many are.
+func (r *Rule) stripe(l *loan) {
 	key := l.key()
 	s := r.lent.secret.seek(key)
-	mu := &r.lending[s.hash>>partShift]
+	p := &r.lending[s.hash>>partShift]
 
-	mu.Lock()
-	defer mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 
-	if r.lent.at(s, key) == &l.name && !r.retired.Load() {
-		l.giveBack()
-		r.entryOf(key) // while it is there, borrow lends nothing
+	if r.lent.at(s, key) != &l.name || r.table.striped.Load() >= mostStriped {
+		return
+	}
+
+	l.giveBack()
+
+	if _, ok := r.standingNow(s, key); ok {
+		r.lend(s, key, &holder.Stripes{})
 	}
 }
+
+// mostStriped is how many loans of a table have stripes at once, about: more keys hardly keep processors waiting for each other.
+const mostStriped = 64

@@ -16,7 +16,17 @@ func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
 		return false
 	}
 
-	tat, verdict := l.Spend(tick, n, &v.bucket)
+	var (
+		tat     int64
+		verdict holder.Verdict
+	)
+
+	if v.bucket.Stripes == nil {
+		tat, verdict = l.Spend(tick, n, &v.bucket)
+	} else {
+		tat, verdict = l.SpendStriped(tick, n, &v.bucket, out.stripe())
+	}
+
 	if verdict == holder.Turned && c.trusted(tick) {
 		tat, verdict = l.Turn(&holder.When{Tick: tick, At: tick, Ticks: c}, n, &v.bucket)
 	}
@@ -24,7 +34,7 @@ func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
 	switch {
 	case verdict.Passed():
 		if verdict == holder.SpentLate {
-			r.crowd(l)
+			r.stripe(l)
 		}
 
 		if c.tick.Load() != tick {
@@ -222,8 +232,8 @@ func (r *Rule) peekLoan(key string, out *Outcome) bool {
 
 // look says what a request for one token would get. It reports false if the loan is over.
 func (l *loan) look(out *Outcome) bool {
-	tat, verdict := l.At()
-	for ; verdict == holder.Turned; tat, verdict = l.At() {
+	tat, verdict := l.At(&l.limits.bucket)
+	for ; verdict == holder.Turned; tat, verdict = l.At(&l.limits.bucket) {
 		runtime.Gosched()
 	}
 
@@ -268,7 +278,7 @@ func (l *loan) credit(n int64, counted bool) bool {
 
 // stats says what is known of the key.
 func (l *loan) stats() KeyStats {
-	tat, _ := l.At()
+	tat, _ := l.At(&l.limits.bucket)
 	left := l.limits.left(l.limits.level(l.limits.rule.table.clock.Now(), tat), 0)
 
 	return KeyStats{Asks: 1, Balance: left, Remaining: left}

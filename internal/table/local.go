@@ -95,11 +95,11 @@ func (e *Entry) beginLocal(now int64, def *rule.Rule) {
 
 	if f := def.Fallback; f != nil {
 		if b, err := newBucket(f); err == nil {
-			e.BeginLocal(now, e.limits.Load().bucket, &b, e.rule.table.live.Load())
+			e.BeginLocal(now, e.limits.Load().bucket.Bucket, &b, e.rule.table.live.Load())
 
 			return
 		}
 	}
 
-	e.BeginLocal(now, e.limits.Load().bucket, nil, e.rule.table.live.Load())
+	e.BeginLocal(now, e.limits.Load().bucket.Bucket, nil, e.rule.table.live.Load())
 }

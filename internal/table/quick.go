@@ -64,7 +64,7 @@ func (r *Rule) quickTurn(e *Entry, tick int64) bool {
 		return false
 	}
 
-	if was := e.Tick(); was > 0 && e.QuickTurn(tick, c.After(was), &l.bucket) {
+	if was := e.Tick(); was > 0 && e.QuickTurn(tick, c.After(was), &l.bucket.Bucket) {
 		return true
 	}
 

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/rule"
@@ -20,10 +21,9 @@ type Rule struct {
 	own     atomic.Pointer[limits] // of its keys without an override
 	before  atomic.Pointer[limits] // of those that its rollout has not reached; nil without a version before
 	keys    keys
-	traces  atomic.Pointer[traces]       // of those that rest; nil until one does
-	lent    keys                         // those whose buckets are here, whole
-	lending [keyParts]sync.Mutex         // one change of the loans of a part at a time
-	crowds  atomic.Int64                 // requests that had to wait for others who wanted the same loan
+	traces  atomic.Pointer[traces] // of those that rest; nil until one does
+	lent    keys                   // those whose buckets are here, whole
+	lending [keyParts]lending
 	plain   atomic.Bool                  // see Plain
 	shade   atomic.Bool                  // see PlainShadow
 	noting  sync.Mutex                   // one note of plain and shade at a time
@@ -201,7 +201,7 @@ type limits struct {
 	burst   int64
 	quota   int64
 	window  time.Duration
-	bucket  rate.Bucket             // zero for a blocked rule, which is never asked about
+	bucket  holder.Bucket           // zero for a blocked rule, which is never asked about
 	ttl     int64                   // of a lease, µs
 	leases  bool                    // tokens can be had in advance
 	drains  bool                    // a bucket: each token that is not spent brings its end nearer
@@ -228,7 +228,7 @@ func (r *Rule) newLimits(def *rule.Rule, q rule.Quota) *limits {
 	l.leases, l.drains = algorithm.Leases(), def.Algorithm.HasBurst()
 
 	if b, err := newBucket(&q); err == nil { // always so for a rule that was parsed, unless it blocks
-		l.bucket = b
+		l.bucket.Bucket = b
 	}
 
 	return l
@@ -273,11 +273,19 @@ func (r *Rule) loaned(key string, terms *ledger.Terms) *limits {
 	return l
 }
 
+// striped returns l for one loan, which has stripes.
+func (l *limits) striped(stripes *holder.Stripes) *limits {
+	next := *l
+	next.bucket.Stripes = stripes
+
+	return &next
+}
+
 // under returns l as the terms of an answer have them: others than the rule's are an
 // override's, or of rules newer than those that were pushed.
 func (l *limits) under(terms *ledger.Terms) *limits {
 	next := *l
-	next.burst, next.bucket, next.ttl = terms.Bucket.Burst, terms.Bucket, terms.TTL
+	next.burst, next.bucket.Bucket, next.ttl = terms.Bucket.Burst, terms.Bucket, terms.TTL
 
 	switch {
 	case next.bucket == l.bucket:

@@ -19,11 +19,15 @@ const (
 	spread     = 0x9e3779b97f4a7c15 // the golden ratio: multiples of it differ in their first bits
 )
 
-// add counts one. It tells processors apart by where out is, since that is on
+// add counts one.
+func (s *striped) add(out *Outcome) { s[out.stripe()].n.Add(1) }
+
+// stripe tells processors apart, most of the time, by where out is, since that is on
 // the stack of a goroutine, or in memory that only one processor uses at a time.
-func (s *striped) add(out *Outcome) {
+func (out *Outcome) stripe() int {
 	at := uint64(uintptr(unsafe.Pointer(out))) >> stackBits //nolint:gosec // only to tell it from others
-	s[at*spread>>(64-stripeBits)].n.Add(1)
+
+	return int(at * spread >> (64 - stripeBits))
 }
 
 // sum returns what was counted.

@@ -102,12 +102,13 @@ type Table struct {
 	swept    int64        // when traces were last looked at
 	sweeping int          // the part that is looked at next
 
-	lender Lender        // nil: nothing is lent
-	ahead  int64         // the store's time less this table's, µs
-	loans  atomic.Int64  // keys whose buckets are lent
-	brief  atomic.Bool   // loans should be given back soon
-	walked int64         // when walkAll last looked at them
-	lent   chan struct{} // there are some again
+	lender  Lender        // nil: nothing is lent
+	ahead   int64         // the store's time less this table's, µs
+	loans   atomic.Int64  // keys whose buckets are lent
+	striped atomic.Int64  // of them those with stripes
+	brief   atomic.Bool   // loans should be given back soon
+	walked  int64         // when walkAll last looked at them
+	lent    chan struct{} // there are some again
 
 	borrowing sync.Map // every *Rule that has or had loans, by its loanID
 
