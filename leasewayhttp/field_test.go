@@ -260,12 +260,9 @@ func TestPoliciesOfManyOverrides(t *testing.T) {
 func TestPoliciesInUseAreRenderedOnce(t *testing.T) {
 	var p policies
 	one := leaseway.Decision{Rule: "one", Limit: 1, Quota: 1, Window: time.Second}
-	key := policyKey{rule: one.Rule, limit: 1, quota: 1, window: time.Second}
-	two, other := one, key
-	for two.Limit++; ; two.Limit++ {
-		if other.limit = two.Limit; p.slot(other) == p.slot(key) {
-			break
-		}
+	two := one
+	for two.Limit++; p.slot(&two) != p.slot(&one); {
+		two.Limit++
 	}
 	first, second := p.of(&one), p.of(&two)
 	for range 3 {
@@ -282,8 +279,8 @@ func TestPoliciesSpread(t *testing.T) {
 	ids := make([]string, 100)
 	for i := range ids {
 		ids[i] = "rule-" + strconv.Itoa(i)
-		used[p.slot(policyKey{rule: ids[i], limit: 100, quota: 100, window: time.Minute})]++
-		used[p.slot(policyKey{rule: "rule", limit: int64(i) * 100, quota: int64(i) * 100, window: time.Minute})]++
+		used[p.slot(&leaseway.Decision{Rule: ids[i], Limit: 100, Quota: 100, Window: time.Minute})]++
+		used[p.slot(&leaseway.Decision{Rule: "rule", Limit: int64(i) * 100, Quota: int64(i) * 100, Window: time.Minute})]++
 	}
 	if len(used) < 150 {
 		t.Errorf("200 policies use %d slots of %d", len(used), maxPolicies)

@@ -42,16 +42,15 @@ const maxPolicies = 1024
 
 // of returns the policy of a decision that a rule matched.
 func (p *policies) of(d *leaseway.Decision) *policy {
-	key := policyKey{rule: d.Rule, limit: d.Limit, quota: d.Quota, window: d.Window}
-	first := p.slot(key)
+	first := p.slot(d)
 	newest := p.slots[first].Load()
-	if newest != nil && newest.key == key {
+	if newest != nil && newest.is(d) {
 		return newest
 	}
-	if other := p.slots[first^1].Load(); other != nil && other.key == key {
+	if other := p.slots[first^1].Load(); other != nil && other.is(d) {
 		return other
 	}
-	rendered := renderPolicy(key)
+	rendered := renderPolicy(policyKey{rule: d.Rule, limit: d.Limit, quota: d.Quota, window: d.Window})
 	// Racing requests may lose each other's policy, and render it once more.
 	p.slots[first^1].Store(newest)
 	p.slots[first].Store(rendered)
@@ -62,12 +61,17 @@ func (p *policies) of(d *leaseway.Decision) *policy {
 // one rule have the same text, and what another copy of it lands on is only rendered once more. Fields that differ by little
 // must not land side by side, hence the multiplications by odd constants of high weight (the golden ratio's, and three of
 // splitmix64 and its relatives).
-func (p *policies) slot(key policyKey) uint64 {
-	h := uint64(uintptr(unsafe.Pointer(unsafe.StringData(key.rule)))) * 0xd6e8feb86659fd93 //nolint:gosec // only a number
-	h ^= uint64(key.limit) * 0x9e3779b97f4a7c15
-	h ^= uint64(key.quota) * 0xbf58476d1ce4e5b9
-	h ^= uint64(key.window) * 0x94d049bb133111eb
+func (p *policies) slot(d *leaseway.Decision) uint64 {
+	h := uint64(uintptr(unsafe.Pointer(unsafe.StringData(d.Rule)))) * 0xd6e8feb86659fd93 //nolint:gosec // only a number
+	h ^= uint64(d.Limit) * 0x9e3779b97f4a7c15
+	h ^= uint64(d.Quota) * 0xbf58476d1ce4e5b9
+	h ^= uint64(d.Window) * 0x94d049bb133111eb
 	return h >> 32 % maxPolicies
+}
+
+// is says whether p is that of d. A key made of d would be copied to be compared, which takes longer than comparing.
+func (p *policy) is(d *leaseway.Decision) bool {
+	return p.key.limit == d.Limit && p.key.quota == d.Quota && p.key.window == d.Window && p.key.rule == d.Rule
 }
 
 func renderPolicy(key policyKey) *policy {
