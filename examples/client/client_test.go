@@ -25,7 +25,7 @@ const rules = `
 rules:
   - {id: two-a-second, scope: /limited, limit: 2, window: 1s}
   - {id: closed, scope: /blocked, block: true}
-  - {id: tomorrow, scope: /daily, limit: 1, window: 1d, algorithm: fixed_window}
+  - {id: tomorrow, scope: /daily, limit: 1, window: 1d}
 `
 
 // visit is one request that an API saw, and what it said.
