@@ -64,7 +64,7 @@ func (r *Rule) Resolve(o Override) (Quota, error) {
 	case o.Burst != 0 && !r.Algorithm.HasBurst():
 		return refuse(burstKey, "burst is for buckets", "leave it out")
 	case o.Window != 0 && (r.Calendar != CalendarNone || r.Algorithm == Concurrency):
-		return refuse("window", "is not for one key alone under this rule", "leave it out")
+		return refuse(windowKey, "is not for one key alone under this rule", "leave it out")
 	case o.LeaseTTL != 0 && (o.LeaseTTL < minLeaseTTL || o.LeaseTTL > maxLeaseTTL):
 		return refuse("lease", "is out of bounds", "write a time from 10ms to 10m")
 	case o.LeaseTTL != 0 && r.Algorithm == Concurrency && o.LeaseTTL < minSlotTTL:

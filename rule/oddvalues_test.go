@@ -73,7 +73,7 @@ func TestOddValuesNameTheFieldAndTheFix(t *testing.T) {
 		{quota + "cost: -1", "cost", "out of range"},
 		{quota + "cost: 'header:'", "cost", "no name of a header"},
 		{quota + "mode: shadowed", "mode", "did you mean shadow?"},
-		{quota + "mode: on", "mode", "write one of these"},
+		{quota + "mode: on", "mode", "did you mean enforce?"},
 		{quota + "mode: of", "mode", "did you mean off?"},
 		{quota + "mode: [off]", "mode", "is not one of"},
 		{quota + "onUnavailable: fail", "onUnavailable", "is not one of local, allow, deny"},

@@ -41,7 +41,7 @@ func (o *object) withheld() int {
 // beforeKeys are the keys of before.
 func beforeKeys() []string {
 	return []string{
-		limitKey, "window", "windowSec", "timeZone", burstKey, "block", modeKey, "lease", "slack", "onUnavailable", "fallback",
+		limitKey, windowKey, "windowSec", "timeZone", burstKey, "block", modeKey, "lease", "slack", "onUnavailable", "fallback",
 	}
 }
 
@@ -105,7 +105,7 @@ func (o *object) budgetOver(r *Rule) {
 	inFlight := r.Algorithm == Concurrency
 	if inFlight {
 		o.withoutRate()
-	} else if o.has("window") || o.has("windowSec") || o.has("timeZone") {
+	} else if o.has(windowKey) || o.has("windowSec") || o.has("timeZone") {
 		r.Calendar, r.TimeZone = CalendarNone, nil
 		o.ruleWindow(r)
 	}
@@ -125,7 +125,7 @@ func (o *object) budgetOver(r *Rule) {
 	if r.Limit == 0 && o.lacks(limitKey) {
 		o.fail("has no limit, and the rule has none that it could keep", "write limit: and the tokens of one window")
 	}
-	if r.Window == 0 && !inFlight && o.lacks("window") && o.lacks("windowSec") {
+	if r.Window == 0 && !inFlight && o.lacks(windowKey) && o.lacks("windowSec") {
 		o.fail("has no window, and the rule has none that it could keep", "write window: 1m, or another span")
 	}
 	o.countable(r.Algorithm, Quota{Limit: r.Limit, Window: r.Window, Burst: r.Burst})
@@ -138,7 +138,8 @@ func (o *object) overrideBefore(b *Rule, override Override, compact string) {
 	case b.Block && (q.Limit == 0 || q.Window == 0):
 		o.fail("the version before has no limit and window that it could keep", "write both")
 	case b.Calendar != CalendarNone && override.Window != 0:
-		o.at("window").fail("the windows before are those of a calendar, the same for all keys", "leave it out, or write a rule of its own")
+		o.at(windowKey).fail("the windows before are those of a calendar, the same for all keys",
+			"leave it out, or write a rule of its own")
 	default:
 		o.countable(b.Algorithm, q)
 	}

@@ -60,7 +60,7 @@ func (o *object) requireRate() {
 	if o.lacks(limitKey) {
 		o.fail("has no limit", "write limit: and the tokens of one window")
 	}
-	if o.lacks("window") && o.lacks("windowSec") {
+	if o.lacks(windowKey) && o.lacks("windowSec") {
 		o.fail("has no window", "write window: 1m, or another span")
 	}
 }
@@ -110,7 +110,7 @@ func (o *object) burst() int64 {
 
 // window reads window or windowSec; 0 when there is neither, or an error.
 func (o *object) window() time.Duration {
-	v, text := o.get("window")
+	v, text := o.get(windowKey)
 	sec, number := o.get("windowSec")
 	switch {
 	case text && number:
@@ -135,7 +135,7 @@ func (o *object) countable(a Algorithm, q Quota) {
 	case field == limitKey:
 		o.last(limitKey).fail(message, fix)
 	default:
-		o.last(limitKey, "window", "windowSec", burstKey).fail(message, fix)
+		o.last(limitKey, windowKey, "windowSec", burstKey).fail(message, fix)
 	}
 }
 

@@ -37,7 +37,7 @@ func (o *object) overrides(r *Rule) {
 
 // override reads one of them into the rule.
 func (v value) override(r *Rule) {
-	o, ok := v.object("key", limitKey, "window", "windowSec", burstKey, "lease")
+	o, ok := v.object("key", limitKey, windowKey, "windowSec", burstKey, "lease")
 	if !ok {
 		return
 	}
@@ -80,13 +80,13 @@ func (v value) override(r *Rule) {
 // overrideWindow reads the window of an override; all keys of a rule share its calendar.
 func (o *object) overrideWindow(r *Rule) time.Duration {
 	if r.Algorithm == Concurrency {
-		o.withoutTime("window", "windowSec")
+		o.withoutTime(windowKey, "windowSec")
 		return 0
 	}
 	if r.Calendar == CalendarNone {
 		return o.window()
 	}
-	for _, name := range []string{"window", "windowSec"} {
+	for _, name := range []string{windowKey, "windowSec"} {
 		if v, ok := o.get(name); ok {
 			v.fail("the windows of this rule are those of a calendar, the same for all keys", "leave it out, or write a rule of its own")
 		}

@@ -33,7 +33,7 @@ func (o *object) inFlight(r *Rule) {
 
 // withoutRate reports what means nothing where only what is in flight counts.
 func (o *object) withoutRate() {
-	o.withoutTime("window", "windowSec", "timeZone")
+	o.withoutTime(windowKey, "windowSec", "timeZone")
 	for name, why := range map[string]string{
 		"slack":    "requests in flight are never admitted on credit",
 		"fallback": "while no coordinator can be reached each server admits its share of the limit",
@@ -77,12 +77,12 @@ func (o *object) queue(r *Rule) {
 	}
 	if size, ok := q.get("size"); ok {
 		r.Queue.Size, _ = size.integer(1, maxQueue)
-	} else if !q.has("size") {
+	} else if q.lacks("size") {
 		q.fail("has no size", "write size: and how many requests of a key may wait on one server")
 	}
 	if wait, ok := q.get("wait"); ok {
 		r.Queue.Wait = wait.duration(minWaitForSlot, maxWaitForSlot)
-	} else if !q.has("wait") {
+	} else if q.lacks("wait") {
 		q.fail("has no wait", "write wait: 1s, or another span: the longest that a request waits")
 	}
 }

@@ -26,14 +26,15 @@ const modeKey = "mode"
 
 // Where a rule, a version before it, an override and a fallback say how much they admit.
 const (
-	limitKey = "limit"
-	burstKey = "burst"
+	limitKey  = "limit"
+	windowKey = "window"
+	burstKey  = "burst"
 )
 
 // ruleKeys are the keys of a rule, those of later versions included: these get a better answer than "not known".
 func ruleKeys() []string {
 	return []string{
-		"id", "scope", "keyBy", "algorithm", limitKey, "window", "windowSec", burstKey, "cost", "mode", "rollout", "onUnavailable",
+		"id", "scope", "keyBy", "algorithm", limitKey, windowKey, "windowSec", burstKey, "cost", "mode", "rollout", "onUnavailable",
 		"fallback", "slack", "lease", "missing", "normalize", "overrides", "block", "timeZone", "ipv6Prefix", "pathCase",
 		"trailingSlash", "secret", "description", "afterLoss", "version",
 		"before", "queue",
@@ -76,7 +77,7 @@ func (o *object) id(r *Rule) {
 	if !ok {
 		return
 	}
-	if len(id) > maxID || strings.Trim(id, idBytes) != "" {
+	if !isID(id) {
 		v.fail(quote(id)+" is no id", "an id is 1 to 64 letters, digits, dots, underscores or hyphens")
 		return
 	}
@@ -128,7 +129,7 @@ func (o *object) outage(r *Rule) {
 	if !ok {
 		return
 	}
-	f, ok := v.object(limitKey, "window", "windowSec", burstKey)
+	f, ok := v.object(limitKey, windowKey, "windowSec", burstKey)
 	if !ok {
 		return
 	}

@@ -95,7 +95,9 @@ func (v value) entries() []EntryScope {
 func (o *object) entry(e *EntryScope) {
 	key, found := o.get("key")
 	if !found {
-		o.fail("has no key", "write key: NAME, as the proxy sends it")
+		if o.lacks("key") {
+			o.fail("has no key", "write key: NAME, as the proxy sends it")
+		}
 		return
 	}
 	e.Key, _ = key.text(maxName)

@@ -17,7 +17,7 @@ const maxZone = 64
 // ruleWindow reads the window of a rule, which may be a day or a month of a calendar.
 func (o *object) ruleWindow(r *Rule) {
 	zone := o.timeZone()
-	written := o.entries["window"]
+	written := o.entries[windowKey]
 	isMonth := written.node != nil && written.node.Value == monthWindow
 	switch _, again := o.get("windowSec"); {
 	case isMonth && r.Algorithm == FixedWindow && !again:

@@ -111,10 +111,19 @@ func (s *Switches) With(other *Switches) Switches {
 // KillError is what ParseSwitches says of a text that names nothing to switch off.
 type KillError struct{ Text string }
 
-// Error says what may be written instead.
+// Error says what may be written instead; of an id alone, how the rule of that id is written.
 func (e *KillError) Error() string {
-	return fmt.Sprintf("%q is nothing that can be switched off: write all, rule:ID, or limiter: and one of %s",
-		e.Text, strings.Join(limiterWords(), ", "))
+	id := "ID"
+	if isID(e.Text) && nearest(e.Text, []string{"all", "rule", "limiter"}) == "" {
+		id = e.Text
+	}
+	return fmt.Sprintf("%q is nothing that can be switched off: write all, rule:%s, or limiter: and one of %s",
+		e.Text, id, strings.Join(limiterWords(), ", "))
+}
+
+// isID says whether text could be the id of a rule.
+func isID(text string) bool {
+	return text != "" && len(text) <= maxID && strings.Trim(text, idBytes) == ""
 }
 
 // ParseSwitches reads what is to be off: any of "all", "rule:ID" and "limiter:KIND", as flags and the environment say it. The
@@ -129,7 +138,7 @@ func ParseSwitches(off ...string) (Switches, error) {
 		switch {
 		case text == "all":
 			s.All.Off = true
-		case isRule && id != "" && len(id) <= maxID && strings.Trim(id, idBytes) == "":
+		case isRule && isID(id):
 			if s.Rules == nil {
 				s.Rules = make(map[string]Switch)
 			}

@@ -89,6 +89,9 @@ func TestWordsForSwitches(t *testing.T) {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
+	if _, err := ParseSwitches("search"); err == nil || !strings.Contains(err.Error(), "write all, rule:search, or limiter:") {
+		t.Errorf("an id alone: got %v", err)
+	}
 	if none, err := ParseSwitches(); err != nil || none.All.Off {
 		t.Errorf("got %+v, %v", none, err)
 	}
