@@ -61,7 +61,7 @@ func floors() map[string]place {
 		"internal/admin":      {doors, []string{"internal/check", "internal/rest", "internal/rulestore", "rule"}},
 		"internal/accesslog":  {doors, []string{root}},
 		"internal/envoyrls":   {doors, []string{root, "internal/check", "leasewayhttp", "rule"}},
-		"internal/proxy":      {doors, []string{root, "leasewayhttp", "leasewaygrpc", "internal/accesslog"}},
+		"internal/proxy":      {doors, []string{root, "leasewayhttp", "leasewaygrpc", "internal/accesslog", "internal/phrase"}},
 		"internal/proxycheck": {doors, []string{root, "leasewayhttp", "internal/check"}},
 
 		root: {sdk, []string{
@@ -79,7 +79,7 @@ func floors() map[string]place {
 		"internal/proctest":              {engine, nil}, // for tests alone
 		"internal/table":                 {engine, []string{"rule", "internal/holder", "internal/ledger", "internal/rate", "internal/slots", "internal/mishap"}},
 		"internal/coordinator":           {engine, []string{"internal/store", "rule", "internal/ledger", "internal/rate"}},
-		"internal/rpc":                   {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate"}},
+		"internal/rpc":                   {engine, []string{"gen/leaseway/v1", "rule", "internal/ledger", "internal/rate", "internal/phrase"}},
 		"internal/store":                 {engine, []string{"internal/ledger", "internal/rate"}},
 		"internal/store/memory":          {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},
 		"internal/store/redis":           {engine, []string{"internal/store", "internal/ledger", "internal/rate", "internal/slots"}},

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/check"
+	"github.com/leaseway/leaseway/internal/phrase"
 	"github.com/leaseway/leaseway/internal/server"
 )
 
@@ -111,9 +112,9 @@ func (s *checkServer) address() (*url.URL, error) {
 
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("--server %q is no URL: write http://HOST:PORT or https://HOST:PORT", s.url)
+		return nil, fmt.Errorf("--server %q is no URL: write http://HOST:PORT or https://HOST:PORT", phrase.Address(s.url))
 	case s.tokenFile != "" && u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return nil, fmt.Errorf("--server %s would be sent the token in the clear: write https://", s.url)
+		return nil, fmt.Errorf("--server %s would be sent the token in the clear: write https://", phrase.Address(s.url))
 	}
 
 	return u, nil

@@ -258,7 +258,7 @@ func (c *client) open(ctx context.Context, call apiCall) (*http.Response, error)
 	}
 	defer resp.Body.Close()
 
-	no := &refused{server: base.String(), status: resp.Status, shown: c.token != ""}
+	no := &refused{server: base.Redacted(), status: resp.Status, shown: c.token != ""}
 
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil || json.Unmarshal(text, &no.problem) != nil {

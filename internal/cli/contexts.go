@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/leaseway/leaseway/internal/phrase"
 	"github.com/leaseway/leaseway/internal/server"
 )
 
@@ -249,7 +250,7 @@ func newContextList() *cobra.Command {
 					star = "*"
 				}
 
-				fmt.Fprintf(w, "%s %s\t%s\n", star, name, all.Contexts[name].Server)
+				fmt.Fprintf(w, "%s %s\t%s\n", star, name, phrase.Address(all.Contexts[name].Server))
 			}
 
 			return w.Flush()

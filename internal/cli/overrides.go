@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaseway/leaseway/internal/admin"
+	"github.com/leaseway/leaseway/internal/phrase"
 )
 
 func newOverrides() *cobra.Command {
@@ -292,7 +293,7 @@ func followImport(ctx context.Context, c *client, call apiCall, progress io.Writ
 
 		switch {
 		case p.Problem != nil:
-			return nil, &refused{server: c.entry.Server, problem: *p.Problem}
+			return nil, &refused{server: phrase.Address(c.entry.Server), problem: *p.Problem}
 		case p.Done != nil:
 			if p.Read == 0 {
 				fmt.Fprintln(progress, "there are no overrides, only the names of the columns")

@@ -13,7 +13,8 @@ import (
 
 // unasked is the error of a question that got no answer. What answers in binary is the port for gRPC; it may do so before it is
 // asked, and net/http has other words for that.
-func unasked(address *url.URL, err error) error {
+func unasked(server *url.URL, err error) error {
+	address := server.Redacted()
 	text := err.Error()
 	if strings.Contains(text, "malformed HTTP response") || strings.Contains(text, "readLoopPeekFailLocked") {
 		return fmt.Errorf("--server %s does not speak HTTP: name the port of the server's --listen (8080 unless said), "+
@@ -32,7 +33,7 @@ func unasked(address *url.URL, err error) error {
 		return fmt.Errorf("the server at %s is vouched for by nobody known: name the authority's certificate by --ca (%w)", address, err)
 	}
 
-	if fix := mendCertificate(err, address.Scheme == "https"); fix != "" {
+	if fix := mendCertificate(err, server.Scheme == "https"); fix != "" {
 		return fmt.Errorf("the server at %s cannot be asked: %w (%s)", address, err, fix)
 	}
 

@@ -1,5 +1,5 @@
-// Package phrase says spans of time as a sentence says them: "2 minutes", "an hour". What callers read in a refusal is made of it,
-// by leasewayhttp and leasewaygrpc above.
+// Package phrase says values as a sentence says them: spans of time, "2 minutes", "an hour", and addresses without their
+// passwords. What callers read in a refusal is made of the first, by leasewayhttp and leasewaygrpc above; errors of the second.
 package phrase
 
 import (

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/leaseway/leaseway/internal/phrase"
 )
 
 // When an upstream is taken out of service, and comes back.
@@ -61,7 +63,7 @@ func newUpstream(text string, c *Config) (*upstream, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" {
 		return nil, misfit("Upstreams",
 			"%q is no upstream: write http://HOST:PORT, https://HOST:PORT, or h2c://HOST:PORT for gRPC without TLS",
-			text)
+			phrase.Address(text))
 	}
 	if u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return nil, misfit("Upstreams",

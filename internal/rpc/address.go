@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/leaseway/leaseway/internal/phrase"
 )
 
 // address is where a coordinator is.
@@ -51,13 +53,14 @@ func parseAddress(url string, secure bool) (address, error) {
 		case "grpcs":
 			a.tls = true
 		default:
-			return a, fmt.Errorf("%.100q has the scheme %.20q (write grpc:// for plaintext or grpcs:// for TLS)", url, scheme)
+			return a, fmt.Errorf("%.100q has the scheme %.20q (write grpc:// for plaintext or grpcs:// for TLS)",
+				phrase.Address(url), scheme)
 		}
 	}
 
 	host, port, err := net.SplitHostPort(rest)
 	if err != nil || host == "" || strings.ContainsAny(host, "/@ ?#%") {
-		return a, fmt.Errorf("%.100q is no coordinator (write HOST:PORT, such as grpcs://coordinator:8081)", url)
+		return a, fmt.Errorf("%.100q is no coordinator (write HOST:PORT, such as grpcs://coordinator:8081)", phrase.Address(url))
 	}
 
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
