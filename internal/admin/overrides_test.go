@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -40,7 +41,9 @@ func withRules(r *rig) *rig {
 }
 
 func TestAnOverrideIsSetFoundAndDeleted(t *testing.T) {
-	r := withRules(newRig(t))
+	var log bytes.Buffer
+
+	r := withRules(newRig(t, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }))
 	const path = "/admin/rules/user/overrides"
 
 	r.send(http.MethodPut, path, `{"key": "ACME", "limit": 500, "burst": 800, "leaseTtl": "1s", "expires": "2026-02-01T00:00:00Z", "note": "contract 7"}`).
@@ -74,6 +77,11 @@ func TestAnOverrideIsSetFoundAndDeleted(t *testing.T) {
 	r.send(http.MethodDelete, path+"?key=aCME&reason=over", "").want(http.StatusOK, `"count":1`)
 	r.send(http.MethodDelete, path+"?key=acme", "").want(http.StatusOK, `"version":0`) // there need not be one
 	r.send(http.MethodGet, path, "").want(http.StatusOK, `"overrides":[]`)
+
+	if text := log.String(); strings.Count(text, "msg=changed action=overrides.delete") != 1 ||
+		!strings.Contains(text, `msg="nothing to change" action=overrides.delete`) || strings.Contains(text, "version=0") {
+		t.Errorf("the log says of what was deleted, and of what there was not:\n%s", text)
+	}
 }
 
 // Credentials are found by those who have them, and by nobody else.

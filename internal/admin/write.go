@@ -31,7 +31,16 @@ func (d *Door) write(ctx context.Context, change *rulestore.Change, conditional 
 		_, _ = d.view.state(ctx) // so that it holds here with the answer; when it fails the server hears of it a moment later
 	}
 
-	d.log.Info("changed", "action", change.Action, "target", change.Target, "author", change.Author, "version", record.Version)
+	log := d.log.With("action", change.Action, "target", change.Target, "author", change.Author)
+
+	switch {
+	case record.Version > 0:
+		log.Info("changed", "version", record.Version)
+	case change.Overrides != nil:
+		log.Info("nothing to change") // such as an override that there was not
+	default:
+		log.Info("changed") // a budget
+	}
 
 	return record, nil
 }
