@@ -122,6 +122,10 @@ func (r *routes) base(api http.Handler) *http.ServeMux {
 		mux.HandleFunc(path, onlyBy("GET, HEAD"))
 	}
 
+	for _, path := range []string{"/v1", "/admin"} {
+		mux.HandleFunc(path, notFound) // else the mux redirects, with a page of HTML
+	}
+
 	return mux
 }
 

@@ -173,6 +173,9 @@ func TestHealthAndReadinessAndDescription(t *testing.T) {
 	}{
 		{http.MethodGet, "/", http.StatusNotFound},
 		{http.MethodGet, "/docs", http.StatusNotFound},
+		{http.MethodGet, "/v1", http.StatusNotFound},
+		{http.MethodPost, "/v1", http.StatusNotFound},
+		{http.MethodGet, "/admin", http.StatusNotFound},
 		{http.MethodGet, "/v1/other", http.StatusNotFound},
 		{http.MethodGet, "/v1/check", http.StatusMethodNotAllowed},
 	} {
