@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leaseway/leaseway/internal/admin"
+	"github.com/leaseway/leaseway/rule"
 )
 
 // switchList is the kill switches that are thrown.
@@ -42,7 +43,7 @@ func newKill() *cobra.Command {
 				return nil
 			}
 
-			return arguments("WHAT")(cmd, args)
+			return switchArgument(cmd, args)
 		},
 		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
 			if len(args) == 0 {
@@ -78,6 +79,17 @@ func newKill() *cobra.Command {
 	return cmd
 }
 
+// switchArgument takes what ParseSwitches reads. Whether there is such a rule the server knows.
+func switchArgument(cmd *cobra.Command, args []string) error {
+	if err := arguments("WHAT")(cmd, args); err != nil {
+		return err
+	}
+
+	_, err := rule.ParseSwitches(args[0])
+
+	return err
+}
+
 func switchCall(method, what string) apiCall {
 	return adminCall(method, "switches", what)
 }
@@ -85,7 +97,7 @@ func switchCall(method, what string) apiCall {
 func newUnkill() *cobra.Command {
 	w := &writing{}
 	cmd := &cobra.Command{
-		Use: "unkill WHAT", Short: "Switch on again what was switched off", Args: arguments("WHAT"),
+		Use: "unkill WHAT", Short: "Switch on again what was switched off", Args: switchArgument,
 		Example: "  leaseway unkill rule:search-per-key --reason 'incident 42 is over'",
 		RunE: w.run(func(ctx context.Context, cmd *cobra.Command, c *client, args []string) error {
 			return w.finish(ctx, cmd, c, switchCall(http.MethodDelete, args[0]))
