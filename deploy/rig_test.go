@@ -143,8 +143,10 @@ func proxyBefore(t *testing.T, k kind, closed bool, leaseway string) *rig {
 		text = strings.NewReplacer(k.closed...).Replace(text)
 	}
 
-	text = strings.NewReplacer(frontAddress, front, leasewayAddress, leaseway, stubAddress, freeAddress(t), wayAddress, freeAddress(t),
-		apiAddress, strings.TrimPrefix(api.URL, "http://")).Replace(text)
+	stub := freeAddress(t)
+	text = strings.NewReplacer(frontAddress, front, leasewayAddress, leaseway, stubAddress, stub, wayAddress, freeAddress(t),
+		apiAddress, strings.TrimPrefix(api.URL, "http://"),
+		siteOf(frontAddress), siteOf(front), siteOf(stubAddress), siteOf(stub)).Replace(text)
 
 	text = patient.Replace(text)
 	file := filepath.Join(dir, filepath.Base(k.file))
@@ -161,6 +163,13 @@ func proxyBefore(t *testing.T, k kind, closed bool, leaseway string) *rig {
 	r.proxy.Answers(t, front)
 
 	return r
+}
+
+// siteOf is how a Caddyfile names what it serves at an address, by whatever name it is called.
+func siteOf(address string) string {
+	_, port, _ := strings.Cut(address, ":")
+
+	return "http://:" + port + " {"
 }
 
 // limitFields are the fields of an answer that speak of limits.
