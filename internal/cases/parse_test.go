@@ -67,7 +67,7 @@ func TestProblemsNameThePlaceAndTheFix(t *testing.T) {
 		{withSteps("      - {at: 0s, headers: [a]}"), "c.yaml:5:27: tests[0].steps[0].headers: is a list where a map is expected"},
 		{withSteps("      - {at: 0s, headers: {[a]: b}}"), "c.yaml:5:28: tests[0].steps[0].headers: has a list as a key"},
 		{withSteps("      - {at: 0s, expect: a}"), "c.yaml:5:26: tests[0].steps[0].expect: \"a\" is neither letters nor a map"},
-		{withSteps("      - {at: 0s, expect: AA}"), "c.yaml:5:26: tests[0].steps[0].expect: has 2 letters for 1 requests"},
+		{withSteps("      - {at: 0s, expect: AA}"), "c.yaml:5:26: tests[0].steps[0].expect: has 2 letters, and the step sends 1 (write one for each request, or send: 2)"},
 		{withSteps("      - {at: 0s, expect: {}}"), "c.yaml:5:26: tests[0].steps[0].expect: expects nothing"},
 		{withSteps("      - {at: 0s, expect: {alloved: 1}}"), "c.yaml:5:27: tests[0].steps[0].expect.alloved: is not known here"},
 		{withSteps("      - {at: 0s, expect: {allowed: 1, denied: 1}}"), "c.yaml:5:26: tests[0].steps[0].expect: counts 2 requests where 1 are sent"},

@@ -244,7 +244,8 @@ func (s *Step) expect(v value, tolerance int64) {
 		case x.Letters == "" || strings.Trim(x.Letters, "AD") != "":
 			v.fail(kindOf(v.node)+" is neither letters nor a map", "write A or D for each request, or {allowed: 3, denied: 1}")
 		case len(x.Letters) != s.Requests:
-			v.fail(fmt.Sprintf("has %d letters for %d requests", len(x.Letters), s.Requests), "write one for each")
+			v.fail(fmt.Sprintf("has %d letters, and the step sends %d", len(x.Letters), s.Requests),
+				fmt.Sprintf("write one for each request, or send: %d", len(x.Letters)))
 		}
 
 		return

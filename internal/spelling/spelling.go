@@ -5,7 +5,7 @@ package spelling
 import "strings"
 
 // Closest is the name that got was most likely meant to be, or "" when none is near: a third of the letters may differ, and
-// one of two.
+// one of two. Where none is that near, it is the only name that begins with got.
 func Closest(got string, names []string) string {
 	best, least := "", max(len(got), 3)/3+1
 	if len(got) < 2 {
@@ -18,7 +18,30 @@ func Closest(got string, names []string) string {
 		}
 	}
 
+	if best == "" {
+		return only(got, names)
+	}
+
 	return best
+}
+
+// only is the one name that begins with start, or "" when there is none, or several.
+func only(start string, names []string) string {
+	found := ""
+
+	for _, name := range names {
+		if !strings.HasPrefix(name, strings.ToLower(start)) {
+			continue
+		}
+
+		if found != "" {
+			return ""
+		}
+
+		found = name
+	}
+
+	return found
 }
 
 // editDistance is how many bytes to insert, remove, replace, or swap with the next: the optimal string alignment distance.
