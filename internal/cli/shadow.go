@@ -216,5 +216,15 @@ func writeShadows(w io.Writer, shadows []shadow) error {
 		fmt.Fprintf(table, "rule %s\t%d\t%d\t%s\n", s.Rule, s.Refused, of, share)
 	}
 
-	return table.Flush()
+	if err := table.Flush(); err != nil || slices.ContainsFunc(shadows, shadow.counts) {
+		return err
+	}
+
+	_, err := fmt.Fprintln(w, "\nThis server decided no request under them. Each counts its own: ask those that do, by --server, where "+
+		"they serve /metrics\nand /shadow (a Go program by leasewayhttp.Metrics and leasewayhttp.Shadow).")
+
+	return err
 }
+
+// counts says whether any request was counted. A shedder counts only what it would have refused.
+func (s shadow) counts() bool { return s.Allowed == nil || s.Refused+*s.Allowed > 0 }
