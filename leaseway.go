@@ -64,7 +64,9 @@ const embeddedTTL = 10 * time.Second
 const firstRules = 5 * time.Second
 
 // Embedded returns a Limiter with a coordinator and a memory store inside this
-// process: the limits hold for this process alone.
+// process: the limits hold for this process alone. The rules stay as they are:
+// where they are to change while the program runs, Dial a coordinator, or open a
+// Redis by leasewayredis.OpenFile.
 func Embedded(rules *rule.Set, opts ...Option) (*Limiter, error) {
 	if rules == nil {
 		return nil, &Error{Code: CodeInvalid, Message: "no rules", Hint: "parse a document with rule.Parse"}
