@@ -79,7 +79,8 @@ func (v *overrideReader) read(text *OverrideText, deletes bool) (rulestore.Overr
 	case !v.who.mayRule(text.Rule):
 		return o, refuse(http.StatusForbidden, "rule: %.80q is not yours", text.Rule)
 	case r == nil && !deletes:
-		return o, unfit("body.rule", fmt.Sprintf("%.80q is no rule", text.Rule), "write the id of one, or make the rule first")
+		return o, unfit("body.rule", fmt.Sprintf("%.80q is no rule", text.Rule),
+			"write the id of one, as leaseway rules list shows them, or make the rule first")
 	}
 
 	if err := v.key(&o, text, r); err != nil || deletes {
