@@ -61,13 +61,15 @@ func (s *State) fair() int64 {
 // ofTurn is how much of avail holder l gets when others wait for their turns: a
 // quarter more than its part of what collects meanwhile, so that who comes late
 // has hardly more than who came early. Of many that wait, each leaves the more,
-// since chance has them come in bunches.
+// since chance has them come in bunches. Where little collects and much is there, half
+// of that is for one round of turns: else nobody would have it for hours.
 func (s *State) ofTurn(l *Lease, avail int64) int64 {
 	b := s.Terms.Bucket
 	waiting := s.waiting(l)
 	part := 1 + waiting/10
+	comes := 5 * s.collect() * b.Q / 4 / b.P / waiting
 
-	return max(1, min((avail+part-1)/part, 5*s.collect()*b.Q/4/b.P/waiting))
+	return max(1, min((avail+part-1)/part, max(comes, avail/(2*waiting))))
 }
 
 // waiting counts the holders that wait for their turn, and l.

@@ -89,6 +89,33 @@ func TestLowLimitsOverSeveralHolders(t *testing.T) {
 	})
 }
 
+// A caller of several servers who wants all that there is of a slow limit has it soon: nothing is held back for hours
+// because hardly anything comes back.
+func TestASlowLimitIsGivenOutWhole(t *testing.T) {
+	t.Parallel()
+
+	for _, holders := range []int{2, 3, 8} {
+		r := newRig(t, holders, "rules: [{id: r, keyBy: user, limit: 6000, window: 1h}]")
+		passed := make([]int, holders)
+		all := 0
+
+		for range 10_000 {
+			for i := range holders {
+				n := r.times(i, "r", "k", 1)
+				passed[i] += n
+				all += n
+			}
+
+			r.wait(ms)
+		}
+
+		// 17 tokens have come back.
+		if all < 5_950 || all > 6_017 {
+			t.Errorf("%d servers: %d of 6,000 passed in 10 s: %d", holders, all, passed)
+		}
+	}
+}
+
 // Peeking tells what taking would get, and changes nothing.
 func TestPeekChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,8 @@ local function ofTurn(s, l, available)
   local t = s.terms
   local n = waiting(s, l)
   local part = 1 + floor(n / 10)
-  return max(1, min(floor((available + part - 1) / part), floor(5 * collect(s) * t.q / (4 * n * t.p))))
+  local comes = floor(5 * collect(s) * t.q / (4 * n * t.p))
+  return max(1, min(floor((available + part - 1) / part), max(comes, floor(available / (2 * n)))))
 end
 
 -- gap is how long before the turn of holder l the one before it is, µs.
