@@ -304,7 +304,7 @@ func (l *Limiter) peek(ctx context.Context, s *scratch, d *Decision) {
 		h.Rule.Peek(ctx, h.Key, &h.Out)
 
 		switch a, b := &h.Out, &s.hits[shown].Out; {
-		case a.Kind != table.Allowed && (b.Kind == table.Allowed || a.RetryAfter > b.RetryAfter),
+		case a.Kind != table.Allowed && (b.Kind == table.Allowed || table.Longer(a, b)),
 			a.Kind == table.Allowed && b.Kind == table.Allowed && scarcer(a, b):
 			shown = i
 		}

@@ -237,7 +237,7 @@ func (p *party) look(ctx context.Context) {
 func (p *party) worst(hits []int) (worst *table.Hit) {
 	for _, i := range hits {
 		h := &p.hits[i]
-		if h.Out.Kind != table.Allowed && (worst == nil || h.Out.RetryAfter == 0 || h.Out.RetryAfter > worst.Out.RetryAfter) {
+		if h.Out.Kind != table.Allowed && (worst == nil || table.Longer(&h.Out, &worst.Out)) {
 			worst = h
 		}
 	}

@@ -129,3 +129,34 @@ func TestDecideEachChargesWhatPasses(t *testing.T) {
 		}
 	})
 }
+
+// Of two rules that refuse, a decision speaks of the one that waiting never helps, in whatever order they are.
+func TestARefusalSpeaksOfTheLongestWait(t *testing.T) {
+	wait, never := "{id: wait, keyBy: user, limit: 9, window: 1h}", "{id: never, keyBy: user, limit: 4, window: 1s}"
+
+	for _, rules := range []string{wait + ", " + never, never + ", " + wait} {
+		synctest.Test(t, func(t *testing.T) {
+			l := embedded(t, "rules: ["+rules+"]")
+
+			wait, err := l.Rule("wait")
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if d := wait.TakeN("ada", 9); !d.Allowed {
+				t.Fatalf("%+v", d)
+			}
+
+			req := leaseway.Request{User: "ada", Cost: 5}
+
+			for how, d := range map[string]leaseway.Decision{
+				"alone":    l.Decide(t.Context(), req),
+				"together": l.DecideTogether(t.Context(), []leaseway.Request{req, {User: "eve"}}, nil)[0],
+			} {
+				if d.Allowed || d.Rule != "never" || d.Reason != leaseway.ReasonCostExceedsLimit || d.RetryAfter != 0 {
+					t.Errorf("%s: by %q, %q, again in %v; want by never, for ever", how, d.Rule, d.Reason, d.RetryAfter)
+				}
+			}
+		})
+	}
+}

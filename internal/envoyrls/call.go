@@ -2,6 +2,7 @@ package envoyrls
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -123,7 +124,7 @@ func (c *call) shown(refused bool) (shown *leaseway.Decision) {
 		switch d := &c.decisions[i]; {
 		case d.Allowed == refused, d.Allowed && !d.Matched():
 		case shown == nil,
-			refused && d.RetryAfter > shown.RetryAfter,
+			refused && longer(d.RetryAfter, shown.RetryAfter),
 			!refused && float64(d.Remaining)*float64(shown.Limit) < float64(shown.Remaining)*float64(d.Limit):
 			shown = d
 		}
@@ -131,3 +132,6 @@ func (c *call) shown(refused bool) (shown *leaseway.Decision) {
 
 	return shown
 }
+
+// longer reports whether a refusal says to wait for longer than another; 0 is for ever.
+func longer(a, b time.Duration) bool { return b != 0 && (a == 0 || a > b) }

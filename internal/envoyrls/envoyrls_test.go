@@ -193,6 +193,32 @@ func TestAStatusNamesNoKeyAndMetadataNamesTheShadow(t *testing.T) {
 	}
 }
 
+// Of several descriptors that are refused, the answer speaks of the one that waiting never helps.
+func TestAnAnswerSpeaksOfTheLongestRefusal(t *testing.T) {
+	for _, charge := range []Charge{ChargeTogether, ChargeAll} {
+		door := newDoor(t, `rules:
+  - {id: wait, scope: {domain: d, entries: [k]}, limit: 1, window: 1h}
+  - {id: never, scope: {domain: d, entries: [n]}, block: true}`, charge)
+
+		if _, err := ask(door, message(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", "v")}})); err != nil {
+			t.Fatal(err)
+		}
+
+		for _, order := range [][2]string{{"k", "n"}, {"n", "k"}} {
+			response, err := ask(door, message(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{
+				described(order[0], "v"), described(order[1], "v"),
+			}}))
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			if got := response.GetDynamicMetadata().GetFields()["rule"].GetStringValue(); got != "never" {
+				t.Errorf("%v, %v: the answer speaks of %q", charge, order, got)
+			}
+		}
+	}
+}
+
 // A first rule is tried in shadow mode, alone: then the metadata are all that is said beside OK.
 func TestMetadataNamesAShadowThatIsAlone(t *testing.T) {
 	door := newDoor(t, `rules: [{id: dark, scope: {domain: d, entries: [k]}, mode: shadow, limit: 1, window: 1h}]`, ChargeTogether)
