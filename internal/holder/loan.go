@@ -167,6 +167,28 @@ func (l *Loan) Turn(when *When, n int64, b *Bucket) (tat int64, v Verdict) {
 	return tat, v
 }
 
+// Redate dates at now (µs) what was spent since the loan was last turned, for a request that was held up: its n tokens, after which the
+// cell was tat, were taken by a tick that had been over. If others turned the loan meanwhile they dated these at the
+// end of that tick, so that they had begun to refill before they were taken.
+func (l *Loan) Redate(now, n, tat int64, b *Bucket) Verdict {
+	at, v := l.grab(b)
+	if v != Spent {
+		return v
+	}
+
+	spent := at - l.start
+	if l.start >= tat {
+		spent += n * b.P
+	}
+
+	dated := max(at, now*b.Q+spent)
+	l.base += dated - at
+	l.start = dated
+	l.cell.Store(dated)
+
+	return Spent
+}
+
 // Credit gives back n tokens at now (µs), of which the bucket never has more than it holds.
 // counted says that the request counts all the same: see Count.
 func (l *Loan) Credit(now, n int64, b *Bucket, counted bool) Verdict {

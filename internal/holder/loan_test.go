@@ -300,3 +300,65 @@ func TestALoanThatIsOverSaysSo(t *testing.T) {
 		t.Errorf("counted %d once more", n)
 	}
 }
+
+// A request that is held up between its look at the clock and its spending takes tokens by a tick that is over. Once it has said
+// so they count from then on, whether others turned the loan meanwhile or not; and they count once.
+func TestWhatAHeldUpRequestTookIsRedated(t *testing.T) {
+	t.Parallel()
+
+	const (
+		before, tick, now = 1_000_000, 1_001_000, 3_000_000 // by which all has come back
+		burst, spent, n   = 10_000, 1_000, 20
+	)
+
+	for _, c := range []struct {
+		stripes *holder.Stripes
+		others  int64 // turn the loan meanwhile, and take as many; below 0: they do not turn it
+	}{
+		{nil, -1}, {nil, 0}, {nil, n - 1}, {nil, 900},
+		{&holder.Stripes{}, -1}, {&holder.Stripes{}, 0}, {&holder.Stripes{}, n - 1}, {&holder.Stripes{}, 900},
+	} {
+		b := plain(rate.NewBucket(burst, 1_000_000, burst))
+		b.Stripes = c.stripes
+		l := lent(before, &b)
+		late := &coarseClock{now: now, tick: now, ends: map[int64]int64{before: tick, tick: tick + 1_000}}
+		when := func(tick int64) *holder.When { return &holder.When{Tick: tick, At: tick, Ticks: late} }
+
+		l.Turn(when(before), spent, &b)
+		l.Turn(when(tick), 0, &b)
+
+		spend := l.Spend
+		if b.Stripes != nil {
+			spend = func(tick, n int64, b *holder.Bucket) (int64, holder.Verdict) { return l.SpendStriped(tick, n, b, 3) }
+		}
+
+		tat, v := spend(tick, n, &b)
+		if v != holder.Spent {
+			t.Fatalf("%+v: %v", c, v)
+		}
+
+		left := int64(burst - n)
+
+		if c.others >= 0 {
+			l.Turn(when(now), c.others, &b)
+
+			left -= c.others
+		}
+
+		if v := l.Redate(now, n, tat, &b); v != holder.Spent {
+			t.Fatalf("%+v: %v", c, v)
+		}
+
+		if _, v := l.Turn(when(now), left+1, &b); v != holder.Dry {
+			t.Errorf("%+v: of %d tokens that are left one more is taken: %v", c, left, v)
+		}
+
+		if _, v := l.Turn(when(now), left, &b); v != holder.Spent {
+			t.Errorf("%+v: the %d tokens that are left are not to be had: %v", c, left, v)
+		}
+
+		if got, _ := l.Count(&b); got != spent+burst {
+			t.Errorf("%+v: %d are counted, want %d", c, got, spent+burst)
+		}
+	}
+}

@@ -38,7 +38,7 @@ func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
 		}
 
 		if c.tick.Load() != tick {
-			l.redate() // the request was held up, and is dated too early
+			l.redate(n, tat) // the request was held up, and is dated too early
 		}
 
 		l.pass(n, v.level(tick, tat), c.coarse(), out)
@@ -77,25 +77,14 @@ func (l *loan) decide(n int64, out *Outcome) bool {
 	}
 }
 
-// redate dates what was spent in a tick that is over at the present time.
-func (l *loan) redate() {
+// redate dates n tokens, after which the cell was tat, at the present time: they were taken by a tick that is over.
+func (l *loan) redate(n, tat int64) {
 	c := l.limits.rule.table.clock
-	now := c.Now()
 
-	for {
-		if _, v := l.Turn(&holder.When{Tick: c.Turn(now), At: now, Ticks: instant(now)}, 0, &l.limits.bucket); v != holder.Turned {
-			return
-		}
-
+	for l.Redate(c.Now(), n, tat, &l.limits.bucket) == holder.Turned {
 		runtime.Gosched()
 	}
 }
-
-// instant is the holder.Ticks for which every tick was over then.
-type instant int64
-
-// After returns the instant.
-func (i instant) After(int64) int64 { return int64(i) }
 
 // level returns the time of the tokens that are used at now, in units of 1/Q µs, when the bucket is full at tat.
 func (l *limits) level(now, tat int64) int64 { return max(0, tat-now*l.bucket.Q) }
