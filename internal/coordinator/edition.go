@@ -234,8 +234,14 @@ func (t *ruleTerms) of(quota rule.Quota) (ledger.Terms, error) {
 	return terms, err
 }
 
-// calendar returns the calendar window of the rule that now is in, and the end of the next.
+// calendarSlack is by how much clocks of coordinators may differ from their store's, and so from each other. No calendar window is
+// shorter than twice that.
+const calendarSlack = 11 * time.Hour
+
+// calendar returns the calendar window of the rule that was calendarSlack before now, and the end of the next: which of the two it
+// is now, the store's clock says. Who told only the later one, ahead of that clock, would end the earlier one too soon.
 func (t *ruleTerms) calendar(now time.Time) ledger.Calendar {
+	now = now.Add(-calendarSlack)
 	if c := t.window.Load(); c != nil && now.UnixMicro() >= c.Start && now.UnixMicro() < c.End {
 		return *c
 	}

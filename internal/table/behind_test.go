@@ -70,3 +70,81 @@ func TestACoordinatorThatIsBehindIsAskedAgain(t *testing.T) {
 		t.Errorf("%d calls were made, want one, and two to the one that was behind", source.calls)
 	}
 }
+
+// A day is the store's. Coordinators whose clocks are wrong by an hour do not begin another one before midnight, nor go back
+// to the last after it: at each change of hands there would be all of the limit again.
+func TestCoordinatorsWhoseClocksDifferCountOneDay(t *testing.T) {
+	t.Parallel()
+
+	const (
+		day   = 24 * 3_600 * sec
+		limit = 5
+	)
+
+	now := 100*day - 1_800*sec
+
+	store, err := memory.New(memory.Config{Clock: func() int64 { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Cleanup(func() { _ = store.Close(context.Background()) })
+
+	set, err := rule.Parse("rules.yaml", []byte("rules: [{id: r, keyBy: user, algorithm: fixed_window, limit: 5, window: 1d, timeZone: UTC}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	book := coordinator.NewBook(func() time.Time { return time.UnixMicro(now) })
+	if _, err := book.Apply(set); err != nil {
+		t.Fatal(err)
+	}
+
+	coordinators := make([]*coordinator.Coordinator, 0, 3)
+
+	for _, wrong := range []time.Duration{0, time.Hour, -time.Hour} {
+		clock := func() time.Time { return time.UnixMicro(now).Add(wrong) }
+
+		c, err := coordinator.New(coordinator.Config{Store: store, Book: book, Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		coordinators = append(coordinators, c)
+	}
+
+	source, clock := &gate{}, table.NewVirtualClock(now)
+	tb := table.New(source, table.Config{Clock: clock, Inline: true})
+
+	if err := tb.SetRules(book.Current()); err != nil {
+		t.Fatal(err)
+	}
+
+	for half := range int64(3) { // of an hour: before midnight, just after it, and later
+		passed := 0
+
+		for i := range 12 * limit {
+			source.Source = coordinators[i%3]
+
+			var out table.Outcome
+
+			tb.Rule("r").Take(t.Context(), "k", 1, &out)
+
+			if out.Kind == table.Allowed {
+				passed++
+			} else if left := day - now%day; out.RetryAfter > left {
+				t.Errorf("half an hour %d: come again in %d s, and the day ends in %d", half, out.RetryAfter/sec, left/sec)
+			}
+
+			now++
+			clock.Set(now)
+		}
+
+		if want := map[int64]int{0: limit, 1: limit, 2: 0}[half]; passed != want {
+			t.Errorf("half an hour %d: %d passed, want %d", half, passed, want)
+		}
+
+		now += 1_800 * sec
+		clock.Set(now)
+	}
+}
