@@ -20,6 +20,7 @@ type Answer struct {
 	Rule          string `doc:"The rule that the numbers speak of; empty when none matched."  json:"rule"`
 	Reason        Reason `doc:"Why it was refused; empty when allowed within the limit."      json:"reason"`
 	Class         string `doc:"How much the request matters; empty where one rule was asked." json:"class,omitempty"`
+	Degraded      bool   `doc:"Whether the coordinator, late or gone, had no part in it."     json:"degraded,omitempty"`
 }
 
 // Reason is the word of a leaseway.Reason, described by all there are.
@@ -53,6 +54,7 @@ func NewAnswer(d leaseway.Decision) Answer {
 		Rule:          d.Rule,
 		Reason:        Reason(d.Reason.String()),
 		Class:         d.Class.String(),
+		Degraded:      d.Origin.Degraded(),
 	}
 }
 

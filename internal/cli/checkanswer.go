@@ -42,6 +42,10 @@ func writeAnswer(w io.Writer, a *check.Explained, asJSON bool) error {
 func writeExplanation(w io.Writer, a *check.Explained) error {
 	fmt.Fprintln(w, outcome(a))
 
+	if a.Degraded {
+		fmt.Fprintln(w, "decided without the coordinator, which did not answer in time: by what the rule says of that (onUnavailable)")
+	}
+
 	if a.Class != "" {
 		fmt.Fprintln(w, classOf(a))
 	}
