@@ -225,6 +225,7 @@ func TestBadQuestionsGetAProblemThatNamesTheField(t *testing.T) {
 		{"/v1/check", `{"attributes": {}, "cost": "1"}`, http.StatusUnprocessableEntity, "body.cost"},
 		{"/v1/check", `{"attributes": {}, "cost": 9007199254740993}`, http.StatusUnprocessableEntity, "body.cost"},
 		{"/v1/check", `{"attributes": {}, "cost": 99999999999999999999}`, http.StatusUnprocessableEntity, "body.cost"},
+		{"/v1/check", `{"attributes": {}, "cost": 1e400}`, http.StatusBadRequest, "body"},
 		{"/v1/check", `{"attributes": {}, "cots": 1}`, http.StatusUnprocessableEntity, "body.cots"},
 		{"/v1/check", `{"attributes": {"usr": "ada"}}`, http.StatusUnprocessableEntity, "body.attributes.usr"},
 		{"/v1/check", `{"attributes": {"user": 7}}`, http.StatusUnprocessableEntity, "body.attributes.user"},
@@ -274,7 +275,8 @@ func TestBadQuestionsGetAProblemThatNamesTheField(t *testing.T) {
 		}
 
 		if strings.Contains(problem.Detail, "Go struct") || strings.Contains(problem.Detail, "validation failed") ||
-			strings.Contains(problem.Detail, "unexpected property") || strings.Contains(problem.Detail, "limit=") {
+			strings.Contains(problem.Detail, "unexpected property") || strings.Contains(problem.Detail, "limit=") ||
+			strings.Contains(problem.Detail, "  ") {
 			t.Errorf("%s %.60s: %q says nothing to the caller", row.path, row.body, problem.Detail)
 		}
 

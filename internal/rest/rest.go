@@ -59,6 +59,10 @@ func unmarshal(text []byte, v any) error {
 		return fmt.Errorf("%s%s: write a smaller one", wrong.Field, tooBig)
 	}
 
+	if wrong.Field == "" { // such as a number that no computer takes
+		return errors.New("it has a value that nothing here takes: see GET /openapi.json")
+	}
+
 	return fmt.Errorf("%s has a value of another type: see GET /openapi.json", wrong.Field)
 }
 
