@@ -130,13 +130,14 @@ func (s *State) askAgain(i int, others int64) int64 {
 }
 
 // collect is for how long several holders wait until tokens have collected, µs:
-// ten for each, and no more than a quarter of the burst. What waits when a
+// ten for each, and no more than a quarter of the burst, nor than half of a TTL, since turns are
+// kept with the leases, which have to last until then. What waits when a
 // sliding window ends is not asked for again in the next, so there it is less, and
 // still less towards the end.
 func (s *State) collect() int64 {
 	b := s.Terms.Bucket
 	long := max(scarceFloor, min(b.Add(rate.Time{}, 1).Micros, scarceCeiling)*scarcePerHolder*int64(len(s.Leases)))
-	long = min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling)
+	long = min(b.Add(rate.Time{}, b.Burst).Micros/4, long, scarceCeiling, max(scarceFloor, s.Terms.TTL/2))
 
 	if s.Terms.Algorithm == rate.SlidingWindow {
 		left := s.Terms.span(s.Now).End - s.Now

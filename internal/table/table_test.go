@@ -116,6 +116,34 @@ func TestASlowLimitIsGivenOutWhole(t *testing.T) {
 	}
 }
 
+// Servers that want alike of a slow limit get alike: who has had a turn is remembered until the next one.
+func TestASlowLimitIsSharedFairly(t *testing.T) {
+	t.Parallel()
+
+	for _, holders := range []int{2, 4} {
+		r := newRig(t, holders, "rules: [{id: r, keyBy: user, limit: 6000, window: 1m}]")
+		passed := make([]int, holders)
+
+		for at := range 20_000 {
+			if at == 10_000 { // what was there at the beginning is gone
+				clear(passed)
+			}
+
+			for i := range holders {
+				passed[(i+at)%holders] += r.times((i+at)%holders, "r", "k", 1)
+			}
+
+			r.wait(ms)
+		}
+
+		for i, n := range passed {
+			if part := 1_000 / holders; n < part*85/100 || n > part*115/100 {
+				t.Errorf("server %d of %d: %d of 1,000 passed, want %d", i, holders, n, part)
+			}
+		}
+	}
+}
+
 // Peeking tells what taking would get, and changes nothing.
 func TestPeekChangesNothing(t *testing.T) {
 	t.Parallel()

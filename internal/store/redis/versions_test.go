@@ -15,7 +15,8 @@ import (
 )
 
 // earlierText is the functions of a version before this one, as it loaded them: ledgers, groups and calls are laid out alike,
-// and it read and wrote them by other code. A change of the layout needs another one.
+// and it read and wrote them by other code. A change of the layout needs another one. What turns bring, and how long they are
+// waited for, is as now, so that one plain ledger can tell the answers of both.
 //
 //go:embed testdata/earlier.lua
 var earlierText string

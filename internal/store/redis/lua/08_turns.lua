@@ -15,7 +15,7 @@ end
 local function collect(s)
   local t = s.terms
   local long = max(scarceFloor, bucketAdd(t, at(0), 1)[1] * scarcePerHolder * #s.leases)
-  long = min(floor(bucketAdd(t, at(0), t.burst)[1] / 4), long, scarceCeiling)
+  long = min(floor(bucketAdd(t, at(0), t.burst)[1] / 4), long, scarceCeiling, max(scarceFloor, floor(t.ttl / 2)))
   if t.algorithm == SlidingWindow then
     local _, stop = span(t, s.now)
     long = min(long, max(slidingFloor, min(floor(t.length / slidingParts), floor((stop - s.now) / 4))))

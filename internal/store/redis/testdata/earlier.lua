@@ -576,7 +576,7 @@ end
 local function collect(s)
   local t = s.terms
   local long = max(scarceFloor, bucketAdd(t, at(0), 1)[1] * scarcePerHolder * #s.leases)
-  long = min(floor(bucketAdd(t, at(0), t.burst)[1] / 4), long, scarceCeiling)
+  long = min(floor(bucketAdd(t, at(0), t.burst)[1] / 4), long, scarceCeiling, max(scarceFloor, floor(t.ttl / 2)))
   if t.algorithm == SlidingWindow then
     local _, stop = span(t, s.now)
     long = min(long, max(slidingFloor, min(floor(t.length / slidingParts), floor((stop - s.now) / 4))))
@@ -601,7 +601,8 @@ local function ofTurn(s, l, available)
   local t = s.terms
   local n = waiting(s, l)
   local part = 1 + floor(n / 10)
-  return max(1, min(floor((available + part - 1) / part), floor(5 * collect(s) * t.q / (4 * n * t.p))))
+  local comes = floor(5 * collect(s) * t.q / (4 * n * t.p))
+  return max(1, min(floor((available + part - 1) / part), max(comes, floor(available / (2 * n)))))
 end
 
 -- gap is how long before the turn of holder l the one before it is, µs.
