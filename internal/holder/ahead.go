@@ -20,28 +20,28 @@ type next struct {
 // is how long before the window's end, drawn by the caller so that holders differ.
 func (l *Lease) WantsAhead(lead int64) (at int64, ok bool) {
 	h := &l.heard
-	if h.terms().Algorithm != rate.FixedWindow || l.id == 0 || l.next != nil || l.demand.want == 0 {
+	if h.terms().Algorithm != rate.FixedWindow || l.id == 0 || l.owed().next != nil || l.demand.want == 0 {
 		return 0, false
 	}
 
-	return h.end - lead, true
+	return h.counted().end - lead, true
 }
 
 // Begins returns when a lease of the next window may be spent from, 0 without one.
 func (l *Lease) Begins() int64 {
-	if l.next == nil {
-		return 0
+	if next := l.owed().next; next != nil {
+		return next.from
 	}
 
-	return l.next.from
+	return 0
 }
 
 // AskAhead builds the ask for the next window, and remembers it as the one on its way.
 func (l *Lease) AskAhead(now int64, need Need) ledger.Ask {
-	l.sent = sent{seq: need.Seq, at: now, spent: l.told, ahead: true}
+	l.send(sent{seq: need.Seq, at: now, ahead: true})
 
 	return ledger.Ask{
-		Holder: need.Holder, Seq: need.Seq, Ahead: true, RaiseTo: l.demand.want, DebtAcked: l.acked,
+		Holder: need.Holder, Seq: need.Seq, Ahead: true, RaiseTo: int64(l.demand.want), DebtAcked: l.owed().acked,
 	}
 }
 
@@ -49,28 +49,41 @@ func (l *Lease) AskAhead(now int64, need Need) ledger.Ask {
 // window has begun by the slowest reckoning, until its TTL ends by the fastest.
 func (l *Lease) hearAhead(now int64, a *ledger.Answer) {
 	from := now + a.Window.Left
-	l.next = &next{
+	d := l.owe()
+	d.next = &next{
 		id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + a.TTL,
 		end: from + a.Terms.After(), late: now - l.sent.at,
 	}
 
 	if a.Lease == 0 || a.Granted == 0 {
-		l.next = &next{id: ^uint64(0), from: from} // none is to be had: do not ask again
+		d.next = &next{id: ^uint64(0), from: from} // none is to be had: do not ask again
+	}
+
+	if w := l.heard.window; w != nil {
+		w.asked = l.sent.at
+	}
+
+	if l.sent.base == l.told && !l.sent.before.ok() {
+		l.sent = nil // no ask before it was lost
 	}
 }
 
 // forgetRefunds drops the refunds that no ledger has heard of: they are of a
 // window that is over, and the next one is not charged less for them.
-func (l *Lease) forgetRefunds() { l.debt = max(l.debt, l.acked) }
+func (l *Lease) forgetRefunds() {
+	if d := l.dues; d != nil {
+		d.debt = max(d.debt, d.acked)
+	}
+}
 
 // begin starts the lease of the window that has begun, if there is one.
 func (l *Lease) begin(now int64) {
-	n := l.next
+	n := l.owed().next
 	if n == nil || now < n.from {
 		return
 	}
 
-	l.next = nil
+	l.dues.next = nil
 	l.forgetRefunds()
 
 	if n.granted == 0 || now >= n.until {
@@ -78,13 +91,14 @@ func (l *Lease) begin(now int64) {
 	}
 
 	l.expire(now)
-	l.sent.late = l.sent.late && l.sent.lease != n.id
-	l.id, l.granted, l.over = n.id, n.granted, n.until
-	l.until = n.until - margin(l.heard.terms())
+	l.id, l.granted, l.over, l.edge = n.id, n.granted, n.until, margin(l.heard.terms())
 	l.balance.Store(n.granted)
 	l.refillBelow(min(l.demand.low(), n.granted))
-	l.denyTill.Store(0)
+	l.Forgive()
 
-	l.heard.end, l.heard.late = n.end, n.late
-	l.heard.window = &ledger.Window{Used: n.granted}
+	l.heard.window = &window{used: n.granted, end: n.end, late: n.late, asked: l.heard.counted().asked}
+
+	if s := l.sent; s != nil && s.lease == n.id {
+		s.late = false
+	}
 }

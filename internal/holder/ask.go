@@ -33,8 +33,8 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 
 	l.begin(now)
 
-	if l.ended != nil && now >= l.ended.until {
-		l.ended = nil
+	if e := l.owed().ended; e != nil && now >= e.until {
+		l.dues.ended = nil
 	}
 
 	if need.Return {
@@ -64,46 +64,58 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	}
 
 	spent = max(spent, l.Spent())
+	d := l.owed()
 	ask := ledger.Ask{
 		Holder: need.Holder, Seq: need.Seq, Lease: named,
-		Spent: spent, Debt: l.debt, DebtAcked: l.acked, Takes: need.Takes, Needs: need.Needs,
+		Spent: spent, Debt: d.debt, DebtAcked: d.acked, Takes: need.Takes, Needs: need.Needs,
 		// At least what is held: reservations come and go while this is added up.
 		RaiseTo: max(l.granted-l.struck, spent+balance+l.reserved.Load()),
-		Keep:    l.debt < l.acked, Long: long,
+		Keep:    d.debt < d.acked, Long: long,
 	}
 
 	switch l.returns = need.Return; {
-	case l.next == nil:
+	case d.next == nil:
 	case l.id == 0 && need.Return:
-		l.next = nil // all of it is given back, whether its window begins on the way or not
+		d.next = nil // all of it is given back, whether its window begins on the way or not
 	case l.id == 0 && ask.Lease != 0:
-		ask.RaiseTo = max(ask.RaiseTo, l.next.granted) // its window may begin on the way: nothing of it is given back
+		ask.RaiseTo = max(ask.RaiseTo, d.next.granted) // its window may begin on the way: nothing of it is given back
 	}
 
-	if l.ended != nil {
-		ask.Ended, ask.EndedSpent = l.ended.id, l.ended.spent
+	if d.ended != nil {
+		ask.Ended, ask.EndedSpent = d.ended.id, d.ended.spent
 	}
 
-	l.mark.send(bucket, spent)
+	l.send(sent{seq: need.Seq, at: now, lease: ask.Lease, ended: ask.Ended})
+	l.report(bucket, spent)
 
-	if p := l.mark.before; p.ok {
-		end := p.time(*bucket, spent-l.mark.base)
+	if p := l.sent.before; p.ok() {
+		end := p.time(*bucket, spent-l.sent.base)
 		ask.Lag, ask.LagFrac = now-end.Micros, end.Frac
 	}
 
-	l.told = spent
-	l.credit = l.credit || l.id != 0 && l.debt < l.acked
-	l.sent = sent{seq: need.Seq, at: now, spent: spent, lease: ask.Lease, ended: ask.Ended}
+	l.credit = l.credit || l.id != 0 && d.debt < d.acked
 
 	return ask
+}
+
+// send has s be the ask on its way. What those before it reported, and no answer has confirmed, it reports as well.
+func (l *Lease) send(s sent) {
+	s.base = l.base()
+
+	if l.sent == nil {
+		l.sent = &s
+	} else {
+		s.before = l.sent.before
+		*l.sent = s
+	}
 }
 
 // named returns the lease that an ask names. Between the end of one window, as
 // the fastest clock has it, and the start of the next, as the slowest has it, that
 // is the one leased ahead, if there is one.
 func (l *Lease) named() uint64 {
-	if l.id == 0 && l.next != nil && l.next.granted > 0 {
-		return l.next.id
+	if next := l.owed().next; l.id == 0 && next != nil && next.granted > 0 {
+		return next.id
 	}
 
 	return l.id
@@ -128,13 +140,13 @@ func (l *Lease) strike(n int64) bool {
 // Hear takes in the answer to the ask on its way. It reports false for one that
 // is not awaited, or that came when nothing can be done with it any more.
 func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
-	if l.sent.seq == 0 || a.Seq != l.sent.seq || a.Ahead != l.sent.ahead || a.Status != ledger.OK || a.Terms.Bucket.Burst == 0 {
+	if !l.awaits() || a.Seq != l.sent.seq || a.Ahead != l.sent.ahead || a.Status != ledger.OK || a.Terms.Bucket.Burst == 0 {
 		return false
 	}
 
 	l.gather()
 
-	sent := l.sent
+	sent := *l.sent
 	l.sent.seq = 0
 
 	if sent.ahead {
@@ -143,14 +155,16 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		return true
 	}
 
-	if l.ended != nil && sent.ended == l.ended.id {
-		l.ended = nil
+	l.sent = nil
+
+	if e := l.owed().ended; e != nil && sent.ended == e.id {
+		l.dues.ended = nil
 	}
 
 	l.tick.Store(0) // the next spend looks at the lease's end, which may be past, and opens a mark of its own
 
 	if sent.late && a.Lease != 0 && a.Lease == sent.lease {
-		l.hearLate(now, a)
+		l.hearLate(now, sent.at, a)
 
 		return true
 	}
@@ -158,13 +172,10 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	if a.Lease != l.id {
 		l.end()
 		l.id = a.Lease
-		sent.spent = 0
 
-		if l.next != nil && a.Lease == l.next.id {
-			l.next = nil // its window has begun
+		if next := l.owed().next; next != nil && a.Lease == next.id {
+			l.dues.next = nil // its window has begun
 		}
-	} else {
-		l.mark.answered()
 	}
 
 	// What was struck is gone from G now; what is more is new.
@@ -175,18 +186,15 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	}
 
 	l.granted, l.struck = a.Granted, 0
-	l.until, l.over, l.long = 0, 0, a.TTL > a.Terms.TTL
+	l.over, l.edge, l.long = 0, 0, a.TTL > a.Terms.TTL
 
 	if l.id != 0 {
-		l.over = sent.at + a.TTL
-		l.until = l.over - margin(&a.Terms)
+		l.over, l.edge = sent.at+a.TTL, margin(&a.Terms)
 	}
 
-	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.end > max(1, a.Terms.Length)/2
-	l.heard = heard{
-		at: max(1, sent.at), tat: a.Level.Shift(sent.at), spent: sent.spent, others: a.Others, holders: a.Holders,
-		under: l.heard.carries(&a.Terms), window: counts(a), end: now + a.Window.Left, late: now - sent.at,
-	}
+	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.counted().end > max(1, a.Terms.Length)/2
+	l.takeIn(now, sent.at, a)
+	l.quick.others = a.Others
 	l.settleDebt(now, a)
 
 	if turned {
@@ -200,24 +208,22 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 
 // hearLate takes in an answer that goes on with a lease which has ended here
 // meanwhile: its takes are given, but what was spent of it can't be told any more.
-func (l *Lease) hearLate(now int64, a *ledger.Answer) {
-	l.heard = heard{
-		at: max(1, l.sent.at), tat: a.Level.Shift(l.sent.at), others: a.Others + a.Granted - a.Spent, holders: a.Holders,
-		under: l.heard.carries(&a.Terms), window: counts(a), end: now + a.Window.Left, late: now - l.sent.at,
-	}
+func (l *Lease) hearLate(now, sentAt int64, a *ledger.Answer) {
+	l.takeIn(now, sentAt, a)
+	l.quick.others = a.Others + a.Granted - a.Spent
 	l.settleDebt(now, a)
 }
 
 // margin is how long before the end of a window its lease is not spent any
 // more, since requests see a coarse clock: other leases have the ledger's Guard
 // for that. It does not shrink with what is left of the window.
-func margin(t *ledger.Terms) int64 {
+func margin(t *ledger.Terms) uint16 {
 	if !t.Algorithm.Windowed() {
 		return 0
 	}
 
 	if t.Length > 0 {
-		return min(edgeMargin, t.Length/edgePart)
+		return uint16(min(edgeMargin, t.Length/edgePart))
 	}
 
 	return edgeMargin
@@ -226,12 +232,26 @@ func margin(t *ledger.Terms) int64 {
 // settleDebt notes what the ledger has charged.
 func (l *Lease) settleDebt(now int64, a *ledger.Answer) {
 	l.endLocal(now)
-	l.acked, l.credit = a.Debt, false
+	l.credit = false
+
+	if l.owed().acked != a.Debt {
+		l.owe().acked = a.Debt
+	}
 }
 
 // Lost gives up waiting for the answer to the ask on its way. The next ask names
 // the lease as it was known before.
-func (l *Lease) Lost() { l.sent.seq = 0 }
+func (l *Lease) Lost() {
+	if l.sent != nil {
+		l.sent.seq = 0
+	}
+}
 
 // Asked returns when the ask on its way was sent, and whether there is one.
-func (l *Lease) Asked() (at int64, ok bool) { return l.sent.at, l.sent.seq != 0 }
+func (l *Lease) Asked() (at int64, ok bool) {
+	if !l.awaits() {
+		return 0, false
+	}
+
+	return l.sent.at, true
+}

@@ -33,9 +33,9 @@ const (
 type demand struct {
 	at    int64   // of the last update, µs; 0: never
 	spent int64   // S then
-	rate  float64 // tokens a µs
-	cost  int64   // of a request, as last seen
-	want  int64   // balance to aim at
+	rate  float32 // tokens a µs
+	cost  float32 // tokens of a request, as last seen
+	want  float32 // balance to aim at, whole tokens
 }
 
 // update takes in the tokens that were asked for since the last call, and
@@ -51,15 +51,17 @@ func (d *demand) update(now, asked, ttl int64) {
 
 	dt := float64(max(1, now-d.at))
 	d.at = now
-	d.rate += (1 - math.Exp(-dt/smooth)) * (float64(asked)/dt - d.rate)
-	want := d.rate * horizon
+
+	perMicro := float64(d.rate)
+	perMicro += (1 - math.Exp(-dt/smooth)) * (float64(asked)/dt - perMicro)
+	want := perMicro * horizon
 
 	if dt < horizon {
 		want = max(want, 2*float64(asked)) // a key that turns hot doubles at each ask
 	}
 
-	want = min(want, max(wantRequests*float64(d.cost), d.rate*fastHorizon))
-	d.want = int64(math.Ceil(want))
+	want = min(want, max(wantRequests*float64(d.cost), perMicro*fastHorizon))
+	d.rate, d.want = float32(perMicro), float32(math.Ceil(want))
 }
 
 // holds reports whether a key of this demand is leased at all, with n live
@@ -78,30 +80,30 @@ func (d *demand) holds(b rate.Bucket, n, ttl int64) bool {
 // rest is what a window that ends in left µs will still need, and as much more as
 // chance may bring, since an ask for the last few tokens costs as much as any other.
 func (d *demand) rest(left int64) int64 {
-	rest := d.rate * float64(left)
+	rest := float64(d.rate) * float64(left)
 
-	return int64(rest+math.Sqrt(rest*float64(d.cost))) + d.cost
+	return int64(rest+math.Sqrt(rest*float64(d.cost))) + int64(d.cost)
 }
 
 // low is the balance at which a refill goes out.
 func (d *demand) low() int64 {
-	return max(d.want/lowPart, int64(d.rate*roundTrip))
+	return int64(max(d.want/lowPart, d.rate*roundTrip))
 }
 
 // want updates the demand and returns the balance to ask for, and whether that is to live long.
 func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
-	asked := max(0, spent-l.demand.spent) + l.refused.Swap(0)
+	asked := max(0, spent-l.demand.spent) + l.unmet()
 	l.demand.spent = spent
 
 	for _, n := range need.Takes {
 		asked += n
-		l.demand.cost = n
+		l.demand.cost = float32(n)
 	}
 
 	var needs int64
 	for _, n := range need.Needs {
 		needs += n
-		l.demand.cost = n
+		l.demand.cost = float32(n)
 	}
 
 	l.demand.cost = max(1, l.demand.cost)
@@ -112,7 +114,7 @@ func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
 	}
 
 	t := l.heard.terms()
-	holders := max(1, need.Holders, l.heard.holders)
+	holders := max(1, need.Holders, int64(l.heard.holders))
 
 	var long int64
 	if !need.Brief {
@@ -120,9 +122,9 @@ func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
 	}
 
 	if l.Known() && t.Algorithm.Leases() && l.demand.holds(t.Bucket, holders, t.TTL) {
-		want := l.demand.want
-		if t.Algorithm.Windowed() && now < l.heard.end {
-			want = min(want, l.demand.rest(l.heard.end-now)) // what is not spent in its window is lost
+		want := int64(l.demand.want)
+		if end := l.heard.counted().end; t.Algorithm.Windowed() && now < end {
+			want = min(want, l.demand.rest(end-now)) // what is not spent in its window is lost
 		}
 
 		return needs + max(want, long), long >= want && long > 0
@@ -135,17 +137,17 @@ func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
 // is worth one, and is a small part of a bucket that has plenty: with that many live
 // holders, since the key may be asked for by each.
 func (l *Lease) lasting(now, asked, holders int64) int64 {
-	t := l.heard.terms()
+	t, cost := l.heard.terms(), int64(l.demand.cost)
 	size := t.LongSize(holders)
 
-	if size < longLeast*l.demand.cost || !t.Plenty(l.avail(now)) {
+	if size < longLeast*cost || !t.Plenty(l.avail(now)) {
 		return 0
 	}
 
 	lives := float64(t.Long()) - (1-refreshPart)*float64(t.TTL)
-	want := min(int64(l.demand.rate*lives), max(longGrowth*asked, l.balance.Load()), longRequests*l.demand.cost, size)
+	want := min(int64(float64(l.demand.rate)*lives), max(longGrowth*asked, l.balance.Load()), longRequests*cost, size)
 
-	if want < longLeast*l.demand.cost {
+	if want < longLeast*cost {
 		return 0
 	}
 

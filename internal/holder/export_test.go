@@ -11,10 +11,24 @@ import (
 // Clone returns a copy of l that goes its own way.
 func (l *Lease) Clone() *Lease {
 	c := &Lease{Rest: &Rest{
-		id: l.id, until: l.until, granted: l.granted, struck: l.struck, told: l.told, next: l.next, mark: l.mark, heard: l.heard,
-		over: l.over, sent: l.sent, demand: l.demand, debt: l.debt, acked: l.acked, past: l.past, ended: l.ended, credit: l.credit,
-		returns: l.returns, long: l.long,
+		id: l.id, granted: l.granted, struck: l.struck, told: l.told, over: l.over, past: l.past, mark: l.mark, heard: l.heard,
+		demand: l.demand, edge: l.edge, credit: l.credit, returns: l.returns, long: l.long,
 	}}
+
+	if l.sent != nil {
+		c.send(*l.sent)
+		*c.sent = *l.sent
+	}
+
+	if l.dues != nil {
+		*c.owe() = *l.dues
+	}
+
+	if l.heard.window != nil {
+		w := *l.heard.window
+		c.heard.window = &w
+	}
+
 	c.quick.first, c.quick.others, c.quick.left, c.quick.over = l.quick.first, l.quick.others, l.quick.left, l.quick.over
 	c.quick.until.Store(l.quick.until.Load())
 	c.balance.Store(l.balance.Load())
@@ -29,7 +43,7 @@ func (l *Lease) Clone() *Lease {
 
 // Pin makes the demand that of a busy key that wants n tokens. Where a burst
 // is too small to be leased by demand, nothing but an ask ahead depends on it.
-func (l *Lease) Pin(n int64) { l.demand = demand{cost: 1, want: n} }
+func (l *Lease) Pin(n int64) { l.demand = demand{cost: 1, want: float32(n)} }
 
 // AskLong is Ask for a lease that is to live long, whatever the demand says.
 func (l *Lease) AskLong(now int64, ticks Ticks, need Need) ledger.Ask {
@@ -40,7 +54,13 @@ func (l *Lease) AskLong(now int64, ticks Ticks, need Need) ledger.Ask {
 }
 
 // Waits returns the ask whose answer is awaited, 0 for none, and whether it is about the next window.
-func (l *Lease) Waits() (seq uint64, ahead bool) { return l.sent.seq, l.sent.ahead }
+func (l *Lease) Waits() (seq uint64, ahead bool) {
+	if l.sent == nil {
+		return 0, false
+	}
+
+	return l.sent.seq, l.sent.ahead
+}
 
 // Writer takes down what makes a Lease behave as it does. Instants are told
 // relative to now and names by the order in which they come, so that two leases
@@ -64,15 +84,16 @@ func (l *Lease) Write(w Writer, now int64) {
 	}
 
 	w.Name(l.id)
-	w.Num(l.balance.Load(), l.granted, l.struck, l.told, l.debt, l.acked)
+	w.Num(l.balance.Load(), l.granted, l.struck, l.told, l.owed().debt, l.owed().acked)
 	w.Flag(l.credit, l.Known(), l.tick.Load() == now, l.long)
 	w.Instant(l.over)
-	w.Instant(l.until)
-	l.mark.write(w, l.Spent())
+	w.Instant(l.until())
+	l.writeMark(w)
 
-	w.Seq(l.sent.seq)
+	seq, _ := l.Waits()
+	w.Seq(seq)
 
-	if l.sent.seq != 0 {
+	if seq != 0 {
 		w.Instant(l.sent.at)
 		w.Name(l.sent.lease)
 		w.Name(l.sent.ended)
@@ -80,13 +101,14 @@ func (l *Lease) Write(w Writer, now int64) {
 	}
 
 	if l.Known() && l.heard.under.Algorithm != rate.TokenBucket {
-		w.Instant(l.heard.end)
-		w.Num(l.heard.late)
+		w.Instant(l.heard.counted().end)
+		w.Num(l.heard.counted().late)
 	}
 
-	w.Flag(l.next != nil, l.ended != nil, l.returns && l.next != nil)
+	d := l.owed()
+	w.Flag(d.next != nil, d.ended != nil, l.returns && d.next != nil)
 
-	if n := l.next; n != nil {
+	if n := d.next; n != nil {
 		w.Name(n.id)
 		w.Num(n.granted)
 		w.Instant(n.from)
@@ -95,27 +117,33 @@ func (l *Lease) Write(w Writer, now int64) {
 		w.Num(n.late)
 	}
 
-	if e := l.ended; e != nil {
+	if e := d.ended; e != nil {
 		w.Name(e.id)
 		w.Num(e.spent)
 		w.Instant(e.until)
 	}
 }
 
-func (m *mark) write(w Writer, spent int64) {
-	w.Num(m.base, m.sentBase)
+func (l *Lease) writeMark(w Writer) {
+	m := &l.mark
+	w.Num(l.base())
 
-	if open := m.open && spent > m.first; open {
+	if open := m.open && l.Spent() > m.first; open {
 		w.Instant(max(m.tick, -m.tick))
 		w.Num(m.first)
 	} else {
 		w.Instant(0)
 	}
 
-	for _, p := range []point{m.now, m.before} {
-		w.Flag(p.ok)
+	var before point
+	if l.sent != nil {
+		before = l.sent.before
+	}
 
-		if p.ok {
+	for _, p := range []point{m.now, before} {
+		w.Flag(p.ok())
+
+		if p.ok() {
 			w.Instant(p.at)
 			w.Num(p.n)
 		}

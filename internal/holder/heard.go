@@ -1,22 +1,29 @@
 package holder
 
 import (
+	"math"
+
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
 )
 
 // heard is what the last answer said, in the holder's time.
 type heard struct {
-	under  *ledger.Terms // nil before the first answer
-	tat    rate.Time     // of a bucket: when it is full, leased tokens included
-	spent  int64         // S that it took in
-	others int64
+	under   *ledger.Terms // nil before the first answer
+	tat     rate.Time     // of a bucket: when it is full, leased tokens included
+	at      int64         // when its ask was sent; 0: never
+	window  *window       // of a window or log; nil for a bucket
+	holders uint32
+}
 
-	at      int64 // when its ask was sent; 0: never
-	holders int64
-	window  *ledger.Window // of a window or log; nil for a bucket
-	end     int64          // when that ends: told late rather than early,
-	late    int64          // by this at most
+// window is what the last answer said of a window or log.
+type window struct {
+	used  int64 // tokens, leased ones included
+	prev  int64 // of the window before, of a sliding one
+	wait  int64 // µs after the answer when the first cost that was refused can pass, of a log
+	end   int64 // when it ends: told late rather than early,
+	late  int64 // by this at most
+	asked int64 // when the last ask was sent that was answered, be it about the next window
 }
 
 // Remaining returns what one central counter would have left at now, as far as
@@ -49,7 +56,7 @@ func (l *Lease) Note(now int64, b *rate.Bucket) {
 	h := &l.heard
 	if !h.bucket() {
 		l.beyond.Store(max(0, l.Remaining(now)-l.balance.Load()))
-		l.full.Store(now + l.Full(now) - h.late) // told early rather than late
+		l.full.Store(now + l.Full(now) - h.counted().late) // told early rather than late
 
 		return
 	}
@@ -107,17 +114,16 @@ func (l *Lease) Wait(now, n int64) int64 {
 func (l *Lease) level(now int64) rate.Time {
 	l.gather()
 
-	h := &l.heard
-	b := h.terms().Bucket
+	b, others := l.heard.terms().Bucket, l.quick.others
 	left := l.balance.Load() + l.reserved.Load()
-	tat := h.tat
+	tat := l.heard.tat
 
-	if p := l.mark.latest(&h.terms().Bucket, l.Spent()); p.ok {
-		began := p.time(b, l.granted-l.mark.base+h.others)
-		tat = tat.Max(began.Min(add(b, rate.At(now), l.granted-h.spent+h.others)))
+	if p := l.latest(&b, l.Spent()); p.ok() {
+		n := l.granted - l.base() + others
+		tat = tat.Max(p.time(b, n).Min(add(b, rate.At(now), n)))
 	}
 
-	return tat.Max(add(b, rate.At(now), left+h.others))
+	return tat.Max(add(b, rate.At(now), left+others))
 }
 
 // terms returns the key's terms, zero ones before the first answer.
@@ -150,21 +156,23 @@ func (h *heard) carries(t *ledger.Terms) *ledger.Terms {
 	return &own
 }
 
-// counts returns what heard should keep of an answer's window.
-func counts(a *ledger.Answer) *ledger.Window {
-	if al := a.Terms.Algorithm; al == rate.TokenBucket || al == rate.LeakyBucket {
-		return nil
+// takeIn has l.heard be what an answer says that came at now.
+func (l *Lease) takeIn(now, sentAt int64, a *ledger.Answer) {
+	h := &l.heard
+	*h = heard{
+		under: h.carries(&a.Terms), tat: a.Level.Shift(sentAt), at: max(1, sentAt),
+		holders: uint32(max(0, min(math.MaxUint32, a.Holders))),
 	}
 
-	w := a.Window
-
-	return &w
+	if w := &a.Window; !h.bucket() {
+		h.window = &window{used: w.Used, prev: w.Prev, wait: w.Wait, end: now + w.Left, late: now - sentAt, asked: sentAt}
+	}
 }
 
 // counted returns what a window or log had counted at the answer, nothing for a bucket.
-func (h *heard) counted() ledger.Window {
+func (h *heard) counted() window {
 	if h.window == nil {
-		return ledger.Window{}
+		return window{}
 	}
 
 	return *h.window
@@ -185,10 +193,10 @@ func (h *heard) avail(now int64) int64 {
 		w, elapsed := h.roll(now)
 
 		return h.sliding().Avail(w, elapsed)
-	case now >= h.end:
+	case now >= h.counted().end:
 		return b.Burst
 	default:
-		return max(0, b.Burst-h.counted().Used)
+		return max(0, b.Burst-h.counted().used)
 	}
 }
 
@@ -210,8 +218,8 @@ func (h *heard) wait(now, n int64) int64 {
 		w, elapsed := h.roll(now)
 
 		return h.sliding().Wait(w, elapsed, n)
-	case h.terms().Algorithm == rate.SlidingLog && h.counted().Wait > 0:
-		return max(1, h.at+h.counted().Wait-now)
+	case h.terms().Algorithm == rate.SlidingLog && h.counted().wait > 0:
+		return max(1, h.at+h.counted().wait-now)
 	default:
 		return h.left(now)
 	}
@@ -219,12 +227,13 @@ func (h *heard) wait(now, n int64) int64 {
 
 // left returns the µs until the window that now is in ends, or the log has forgotten everything.
 func (h *heard) left(now int64) int64 {
-	if now < h.end {
-		return h.end - now
+	end := h.counted().end
+	if now < end {
+		return end - now
 	}
 
 	if length := h.terms().Length; length > 0 && h.terms().Algorithm.Windowed() {
-		return length - (now-h.end)%length
+		return length - (now-end)%length
 	}
 
 	return 0
@@ -237,9 +246,9 @@ func (h *heard) sliding() rate.Sliding {
 // roll returns the sliding window at now if nothing was used since the answer.
 func (h *heard) roll(now int64) (w rate.Window, elapsed int64) {
 	length := max(1, h.terms().Length)
-	start := h.end - length
 	c := h.counted()
-	w = rate.Window{Start: start, Used: c.Used, Prev: c.Prev}
+	start := c.end - length
+	w = rate.Window{Start: start, Used: c.used, Prev: c.prev}
 
 	for now >= start+length && (w.Used > 0 || w.Prev > 0) {
 		start += length

@@ -59,35 +59,27 @@ type Lease struct {
 	quick    quick
 }
 
-// Rest is what a Lease needs when it is asked about, runs dry or ends.
+// Rest is what a Lease needs when it is asked about, runs dry or ends. There are many of them:
+// what most keys have none of at most times is behind pointers.
 type Rest struct {
+	// Of requests, without the lock.
+	beyond atomic.Int64           // what a window had left when Note last ran
+	denial atomic.Pointer[denial] // nil: nothing was ever refused
+
 	// Under the caller's lock.
 	id      uint64
-	until   int64 // by a coarse clock no more is spent from then on
 	granted int64 // G, as last heard
 	struck  int64 // of it, given back in an ask that was not answered yet
 	told    int64 // the largest S that an ask of this lease reported
-	next    *next // nil: none was asked for
+	over    int64 // end of the lease
+	past    int64 // spent of leases that ended, less what CountSpent told
+	sent    *sent // nil: every ask was answered
+	dues    *dues // nil: there never were any
 	mark    mark
 	heard   heard
-
-	// Of requests, without the lock.
-	beyond   atomic.Int64 // what a window had left when Note last ran
-	denyTill atomic.Int64 // until then a cost above what is here is denied
-	denyAsk  atomic.Int64 // from then on it is asked about, since others may have given something back
-	denyOver atomic.Int64 // what the store had left when it said so
-	denyOnly atomic.Int64 // the one cost that is denied, 0 for all above denyOver
-	refused  atomic.Int64 // tokens that were asked for and not given since the last ask
-
-	// Under the lock, of asks and answers.
-	over    int64 // end of the lease
-	sent    sent
 	demand  demand
-	debt    int64  // D to report
-	acked   int64  // D that the ledger confirmed
-	past    int64  // spent of leases that ended
-	local   *local // nil: the coordinator decides
-	ended   *ended // nil: none that the ledger should hear of
+
+	edge    uint16 // µs before the end from which on no more is spent by a coarse clock
 	credit  bool   // an ask that named this lease asked for a refund, and no answer came yet
 	returns bool   // the last ask gave everything back
 	long    bool   // the lease lives longer than its terms say
@@ -96,15 +88,43 @@ type Rest struct {
 // New returns a lease that holds nothing.
 func New() *Lease { return &Lease{Rest: &Rest{}} }
 
-// sent is the ask that is on its way.
+// sent is the last ask, and what those before it reported that no answer has confirmed.
 type sent struct {
-	seq   uint64 // 0: none
-	at    int64
-	spent int64
-	lease uint64 // that it names
-	ended uint64
-	ahead bool
-	late  bool // that lease has ended here since
+	seq    uint64 // 0: it is not on its way any more
+	at     int64
+	lease  uint64 // that it names
+	ended  uint64
+	before point // over the spends that were reported since the last answer
+	base   int64 // S of that answer, which before is relative to
+	ahead  bool
+	late   bool // that lease has ended here since
+}
+
+// dues are what the ledger is to hear of beside S, and what it granted ahead.
+type dues struct {
+	debt  int64  // D to report
+	acked int64  // D that the ledger confirmed
+	local *local // nil: the coordinator decides
+	ended *ended // nil: none that the ledger should hear of
+	next  *next  // nil: none was asked for
+}
+
+// owed returns what there is of dues, none if there never were any: to be read.
+func (l *Lease) owed() *dues {
+	if l.dues == nil {
+		return &dues{}
+	}
+
+	return l.dues
+}
+
+// owe returns the dues, to be written.
+func (l *Lease) owe() *dues {
+	if l.dues == nil {
+		l.dues = &dues{}
+	}
+
+	return l.dues
 }
 
 // ended is a lease that ended with its sliding window, whose final S the ledger
@@ -123,18 +143,28 @@ func (l *Lease) Spent() int64 {
 	return max(l.told, l.granted-l.struck-balance-l.reserved.Load())
 }
 
-// TotalSpent returns the tokens spent from all leases of the key so far.
-func (l *Lease) TotalSpent() int64 { return l.past + l.Spent() }
+// CountSpent returns the tokens spent from leases of the key since it last did. Under the lock.
+func (l *Lease) CountSpent() int64 {
+	n := l.past + l.Spent()
+	l.past -= n
+
+	return n
+}
 
 // Balance returns the tokens that may be spent now.
 func (l *Lease) Balance() int64 { return l.balance.Load() }
 
 // Holds reports whether the ledger may have something on record for this holder.
-func (l *Lease) Holds() bool { return l.id != 0 || l.sent.seq != 0 }
+func (l *Lease) Holds() bool { return l.id != 0 || l.awaits() }
+
+// awaits reports whether an ask is on its way.
+func (l *Lease) awaits() bool { return l.sent != nil && l.sent.seq != 0 }
 
 // Owes reports whether there is debt or a refund to report, or a lease of the next window to give back.
 func (l *Lease) Owes() bool {
-	return l.debt != l.acked || l.local != nil || l.ended != nil || l.returns && l.id == 0 && l.next != nil && l.next.granted > 0
+	d := l.owed()
+
+	return d.debt != d.acked || d.local != nil || d.ended != nil || l.returns && l.id == 0 && d.next != nil && d.next.granted > 0
 }
 
 // Known reports whether an answer was ever heard, and with it the key's terms.
@@ -146,6 +176,9 @@ func (l *Lease) Terms() ledger.Terms { return *l.heard.terms() }
 // Until returns when the lease ends, 0 without one.
 func (l *Lease) Until() int64 { return l.over }
 
+// until returns from when on no more is spent by a coarse clock, 0 without a lease.
+func (l *Lease) until() int64 { return l.over - int64(l.edge) }
+
 // Turn must run before the first spending of every tick: it ends a lease whose
 // time is over and notes when spending went on. now is an instant within the
 // tick. It returns the tick to spend under: the margin at a window's end is only
@@ -155,7 +188,7 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) int64 {
 	l.stop(now)
 	l.begin(now)
 
-	if l.until != 0 && now >= l.until {
+	if l.over != 0 && now >= l.until() {
 		tick = -now
 	}
 
@@ -168,7 +201,9 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) int64 {
 
 // GoesOn reports whether at now Turn has nothing to end and nothing to begin.
 func (l *Lease) GoesOn(now int64) bool {
-	return l.id != 0 && now < l.until && (l.next == nil || now < l.next.from)
+	next := l.owed().next
+
+	return l.id != 0 && now < l.until() && (next == nil || now < next.from)
 }
 
 // stop ends a lease whose time is over, and strikes what is left of one that
@@ -177,7 +212,7 @@ func (l *Lease) stop(now int64) {
 	switch {
 	case l.over != 0 && now >= l.over:
 		l.expire(now)
-	case l.until < l.over && now >= l.over-exactMargin: // of a window
+	case l.edge > 0 && now >= l.over-exactMargin: // of a window
 		l.struck += l.balance.Swap(0)
 	}
 }
@@ -189,8 +224,8 @@ func (l *Lease) expire(now int64) {
 	id, granted := l.id, l.granted
 	gone := l.end()
 
-	if t.Algorithm == rate.SlidingWindow && granted > gone && now >= l.heard.end && now < l.heard.end+t.TTL {
-		l.ended = &ended{id: id, spent: gone, until: l.heard.end + t.TTL}
+	if end := l.heard.counted().end; t.Algorithm == rate.SlidingWindow && granted > gone && now >= end && now < end+t.TTL {
+		l.owe().ended = &ended{id: id, spent: gone, until: end + t.TTL}
 	}
 }
 
@@ -199,7 +234,9 @@ func (l *Lease) expire(now int64) {
 func (l *Lease) Forget() {
 	l.end()
 
-	l.debt, l.local, l.ended, l.next = l.acked, nil, nil, nil
+	if d := l.dues; d != nil {
+		*d = dues{debt: d.acked, acked: d.acked}
+	}
 }
 
 // end gives up the lease: the ledger takes what was left as spent. It returns
@@ -209,7 +246,7 @@ func (l *Lease) end() (gone int64) {
 	l.epoch.Add(1)
 
 	if l.credit {
-		l.debt, l.credit = l.acked, false // it may have been credited: never again
+		l.dues.debt, l.credit = l.dues.acked, false // it may have been credited: never again
 	}
 
 	gone = l.granted - l.struck - l.balance.Swap(0)
@@ -218,10 +255,12 @@ func (l *Lease) end() (gone int64) {
 	l.demand.spent -= spent
 	l.refillBelow(0)
 	l.id, l.granted, l.struck, l.told = 0, 0, 0, 0
-	l.until, l.over, l.long = 0, 0, false
-	l.sent.late = true
-	l.heard.spent = 0
+	l.over, l.edge, l.long = 0, 0, false
 	l.mark = mark{}
+
+	if s := l.sent; s != nil {
+		s.late, s.before, s.base = true, point{}, 0
+	}
 
 	return gone
 }

@@ -32,12 +32,12 @@ const (
 // BeginLocal starts the local bucket of a key whose limit is whole: fixed if
 // the rule names one per instance, else one of the shares of so many live holders.
 func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, holders int64) {
-	if l.local != nil {
+	if l.Local() {
 		return
 	}
 
 	share := whole.Share(localNum, localDen, max(1, holders))
-	f := &local{bucket: share, share: whole.Share(1, 1, max(1, holders)), base: l.debt}
+	f := &local{bucket: share, share: whole.Share(1, 1, max(1, holders)), base: l.owed().debt}
 	f.from = rate.At(whole.Add(rate.At(now), whole.Burst).Micros + 1)
 
 	if fixed != nil {
@@ -55,22 +55,26 @@ func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, hol
 	}
 
 	f.owing = f.from
-	l.local = f
+	l.owe().local = f
 }
 
 // Local reports whether the local bucket is in force.
-func (l *Lease) Local() bool { return l.local != nil }
+func (l *Lease) Local() bool { return l.owed().local != nil }
 
 // LocalBurst returns the capacity of the local bucket.
-func (l *Lease) LocalBurst() int64 { return l.local.bucket.Burst }
+func (l *Lease) LocalBurst() int64 { return l.dues.local.bucket.Burst }
 
 // LocalDelay returns the µs until what the local bucket has admitted has drained.
-func (l *Lease) LocalDelay(now int64) int64 { return l.local.bucket.Full(now, l.local.tat) }
+func (l *Lease) LocalDelay(now int64) int64 {
+	f := l.dues.local
+
+	return f.bucket.Full(now, f.tat)
+}
 
 // TakeLocal decides a request for n tokens by the local bucket, and returns
 // what is left in it and, after a refusal, the µs until it would pass (-1: never).
 func (l *Lease) TakeLocal(now, n int64) (ok bool, left, wait int64) {
-	f := l.local
+	f := l.dues.local
 	f.tat, ok = f.bucket.Take(now, f.tat, n)
 	left = f.bucket.Avail(now, f.tat)
 
@@ -85,8 +89,9 @@ func (l *Lease) TakeLocal(now, n int64) (ok bool, left, wait int64) {
 
 // UndoLocal puts back n tokens that TakeLocal took at the same instant.
 func (l *Lease) UndoLocal(n int64) {
-	l.local.tat = l.local.bucket.Add(l.local.tat, -n)
-	l.local.owing = l.local.share.Add(l.local.owing, -n)
+	f := l.dues.local
+	f.tat = f.bucket.Add(f.tat, -n)
+	f.owing = f.share.Add(f.owing, -n)
 }
 
 // owed returns the tokens of local admissions that did not drain yet, rounded up.
@@ -107,25 +112,27 @@ func (f *local) owed(now int64) int64 {
 // oweLocal brings the debt up to what is owed at now. It never falls, so a
 // message that was lost says the same or less than the next.
 func (l *Lease) oweLocal(now int64) {
-	if l.local != nil {
-		l.debt = max(l.debt, l.local.base+l.local.owed(now))
+	if d := l.dues; d != nil && d.local != nil {
+		d.debt = max(d.debt, d.local.base+d.local.owed(now))
 	}
 }
 
 // endLocal ends the local bucket; what it admitted is debt.
 func (l *Lease) endLocal(now int64) {
-	l.oweLocal(now)
-	l.local = nil
+	if l.Local() {
+		l.oweLocal(now)
+		l.dues.local = nil
+	}
 }
 
 // Borrow admits n tokens of a key that no answer was heard about, if with them
 // no more than slack are owed: a rule can so keep the first requests of a key from waiting.
 func (l *Lease) Borrow(n, slack int64) bool {
-	if l.Known() || max(0, l.debt-l.acked)+n > slack {
+	if d := l.owed(); l.Known() || max(0, d.debt-d.acked)+n > slack {
 		return false
 	}
 
-	l.debt += n
+	l.owe().debt += n
 
 	return true
 }

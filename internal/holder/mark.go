@@ -4,34 +4,33 @@ import "github.com/leaseway/leaseway/internal/rate"
 
 // mark remembers when spending could have begun to refill: the latest, over the
 // spends since the last answer, of (time of the spend − S before it · T), told
-// relative to the S of that answer so that it stays small. Of the spends in one
-// tick the first counts, since those after it have a larger S.
+// relative to an S so that it stays small. Of the spends in one tick the first
+// counts, since those after it have a larger S.
 //
-// before covers the spends that the ask on its way reports, now those after it.
+// It covers those after the last ask, relative to the S that this reported. What asks reported
+// that no answer has confirmed is in sent.
 type mark struct {
-	tick     int64 // the tick whose first spend waits to be folded in; see Turn for one below 0
-	first    int64 // S before it
-	sentBase int64 // S that `now` is relative to
-	now      point
-	open     bool
-	before   point
-	base     int64 // S that `before` is relative to
+	tick  int64 // the tick whose first spend waits to be folded in; see Turn for one below 0
+	first int64 // S before it
+	now   point
+	open  bool
 }
 
 // point is the instant at + n·T, where T is the time of a token. It is kept in
 // two parts because it is compared in each tick, and needed as one with each ask.
 type point struct {
-	at int64 // µs
+	at int64 // µs; 0: there is none
 	n  int64 // tokens, at most a burst of them either way
-	ok bool
 }
 
-// raise makes p the later of p and at + n·T.
+func (p *point) ok() bool { return p.at != 0 }
+
+// raise makes p the later of p and at + n·T. The instant 0, which is a virtual clock's first, is told as 1.
 func (p *point) raise(b *rate.Bucket, at, n int64) {
 	n = max(-b.Burst, min(b.Burst, n))
 
-	if !p.ok || b.Longer(at-p.at, p.n-n) {
-		*p = point{at: at, n: n, ok: true}
+	if !p.ok() || b.Longer(at-p.at, p.n-n) {
+		*p = point{at: max(1, at), n: n}
 	}
 }
 
@@ -47,7 +46,7 @@ func (m *mark) turn(l *Lease, ticks Ticks) {
 	m.open = false
 
 	if b := &l.heard.terms().Bucket; b.Burst > 0 && l.Spent() > m.first {
-		m.now.raise(b, m.over(ticks), m.sentBase-m.first)
+		m.now.raise(b, m.over(ticks), l.told-m.first)
 	}
 }
 
@@ -60,32 +59,39 @@ func (m *mark) over(ticks Ticks) int64 {
 	return ticks.After(m.tick)
 }
 
-// send closes the spends that an ask of S = spent reports.
-func (m *mark) send(b *rate.Bucket, spent int64) {
-	if m.now.ok {
-		m.before.raise(b, m.now.at, m.now.n+m.base-m.sentBase)
+// report closes the spends that the ask on its way reports, of S = spent.
+func (l *Lease) report(b *rate.Bucket, spent int64) {
+	if p := l.mark.now; p.ok() {
+		l.sent.before.raise(b, p.at, p.n+l.sent.base-l.told)
 	}
 
-	m.now = point{}
-	m.sentBase = spent
+	l.mark.now = point{}
+	l.told = spent
 }
 
-// answered forgets the spends that the answered ask reported.
-func (m *mark) answered() {
-	m.before = point{}
-	m.base = m.sentBase
+// base returns the S of the last answer.
+func (l *Lease) base() int64 {
+	if l.sent != nil {
+		return l.sent.base
+	}
+
+	return l.told
 }
 
 // latest returns the point over all spends since the last answer, relative to
 // base; spent is S now. A tick that is still open counts from when it began.
-func (m *mark) latest(b *rate.Bucket, spent int64) point {
-	p := m.before
-	if m.open && spent > m.first {
-		p.raise(b, max(m.tick, -m.tick), m.base-m.first)
+func (l *Lease) latest(b *rate.Bucket, spent int64) (p point) {
+	if l.sent != nil {
+		p = l.sent.before
 	}
 
-	if m.now.ok {
-		p.raise(b, m.now.at, m.now.n+m.base-m.sentBase)
+	m, base := &l.mark, l.base()
+	if m.open && spent > m.first {
+		p.raise(b, max(m.tick, -m.tick), base-m.first)
+	}
+
+	if m.now.ok() {
+		p.raise(b, m.now.at, m.now.n+base-l.told)
 	}
 
 	return p

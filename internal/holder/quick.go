@@ -15,7 +15,7 @@ import (
 //	Note ──► armed ──► QuickTurn, tick after tick ──► gather ──► Rest's mark
 type quick struct {
 	first  int64         // left of the lease, reservations included, when the tick began
-	others int64         // tokens that other holders lease
+	others int64         // tokens that other holders lease, as last heard, whether it is armed or not
 	left   int64         // of the latest of the ticks before: left then, below 0 if there is none,
 	over   uint32        // and when that tick was over, the lower half of the instant
 	until  atomic.Uint32 // when the lease ends, in units of 2^untilShift µs, the lower half; 0: not armed
@@ -40,8 +40,8 @@ func (l *Lease) arm(b *rate.Bucket) {
 	}
 
 	q := &l.quick
-	q.first, q.others, q.left = l.granted-l.struck-l.mark.first, l.heard.others, -1
-	q.until.Store(uint32(l.until >> untilShift))
+	q.first, q.left = l.granted-l.struck-l.mark.first, -1
+	q.until.Store(uint32(l.until() >> untilShift))
 }
 
 // gather ends what arm began.
@@ -55,7 +55,7 @@ func (l *Lease) gather() {
 	m.tick, m.first, m.open = l.tick.Load(), granted-q.first, true
 
 	if q.left >= 0 {
-		m.now.raise(&l.heard.terms().Bucket, q.overAt(m.tick), m.sentBase-(granted-q.left))
+		m.now.raise(&l.heard.terms().Bucket, q.overAt(m.tick), l.told-(granted-q.left))
 	}
 
 	q.until.Store(0)

@@ -19,52 +19,53 @@ func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
 		low = min(low, max(1, balance/slidingLowPart, int64(l.demand.rate*roundTrip))) // what is here others lack
 	}
 
-	if a.Terms.Algorithm.Windowed() && balance >= int64(l.demand.rate*float64(a.Window.Left)) {
+	if a.Terms.Algorithm.Windowed() && balance >= int64(float64(l.demand.rate)*float64(a.Window.Left)) {
 		low = min(low, 1) // it will do until the window ends
 	}
 
 	l.refillBelow(low)
-	l.denyTill.Store(0)
+	l.Forgive()
 
 	if a.AskAgain <= 0 {
 		return
 	}
 
-	l.denyOver.Store(l.heard.spare())
-	l.denyOnly.Store(0)
+	d := l.deny()
+	d.over.Store(l.heard.spare())
+	d.only.Store(0)
 
 	if a.Terms.Algorithm == rate.SlidingLog {
-		l.denyOnly.Store(a.Window.Refused) // when another cost can pass, only the log knows
+		d.only.Store(a.Window.Refused) // when another cost can pass, only the log knows
 	}
 
 	till := sentAt + a.AskAgain
-	l.denyAsk.Store(till)
+	d.ask.Store(till)
 
 	if a.Terms.Algorithm == rate.FixedWindow {
-		till = max(till, l.heard.end) // what others give back comes earlier, if it comes
+		till = max(till, l.heard.counted().end) // what others give back comes earlier, if it comes
 	}
 
-	l.denyTill.Store(till)
+	d.till.Store(till)
 }
 
 // Refresh returns when the lease should be renewed, or what is idle of it
 // returned: at 0.6 of its TTL. 0 without a lease.
 func (l *Lease) Refresh() int64 {
-	if l.until == 0 {
+	if l.over == 0 {
 		return 0
 	}
 
 	ttl := l.heard.terms().TTL
 	if l.heard.terms().Algorithm.Windowed() {
-		short := l.until - l.sent.at
-		if short < ttl/2 && float64(l.balance.Load()) <= idlePart*l.demand.rate*float64(short) {
+		short := l.until() - l.heard.counted().asked
+		if short < ttl/2 && float64(l.balance.Load()) <= idlePart*float64(l.demand.rate)*float64(short) {
 			return l.over // it ends with its window, and will be spent until then
 		}
 
 		ttl = min(ttl, short)
 	}
 
-	return l.until - int64((1-refreshPart)*float64(ttl))
+	return l.until() - int64((1-refreshPart)*float64(ttl))
 }
 
 // shorten has a lease that lives long live no longer than others, until an answer
@@ -72,7 +73,7 @@ func (l *Lease) Refresh() int64 {
 // have said that it does not.
 func (l *Lease) shorten(now int64) {
 	l.over = min(l.over, now+l.heard.terms().TTL)
-	l.until, l.long = l.over, false
+	l.long = false
 }
 
 // Hasten has a lease that lives long renewed with the next request: its terms

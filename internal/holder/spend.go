@@ -87,44 +87,8 @@ func (l *Lease) Cancel(epoch uint32, n int64) {
 	}
 }
 
-// Denied reports whether a request for n tokens is denied from memory at now:
-// the store had too little when it was last asked, and will have until the
-// instant that is returned, unless others give something back. Without the lock.
-func (l *Lease) Denied(now, n int64) (till int64, denied bool) {
-	till = l.denyTill.Load()
-	if now >= till || now >= l.denyAsk.Load() || n <= l.balance.Load()+l.denyOver.Load() {
-		return till, false
-	}
-
-	only := l.denyOnly.Load()
-
-	return till, only == 0 || only == n
-}
-
-// Scarce reports whether at now asking for more is useless. Without the lock.
-func (l *Lease) Scarce(now int64) bool { return now < l.AskAgain() }
-
-// AskAgain returns from when on Denied asks instead of denying. Without the lock.
-func (l *Lease) AskAgain() int64 { return min(l.denyTill.Load(), l.denyAsk.Load()) }
-
-// Defer asks later, by d µs, than the store said; under the lock.
-func (l *Lease) Defer(d int64) {
-	l.denyTill.Add(d)
-	l.denyAsk.Add(d)
-}
-
-// Recheck asks at the instant at, if the store named a later one; under the lock.
-func (l *Lease) Recheck(at int64) { l.denyAsk.Store(min(l.denyAsk.Load(), at)) }
-
-// Forgive forgets that the store had too little: under other terms it may have enough. Without the lock.
-func (l *Lease) Forgive() { l.denyTill.Store(0) }
-
 // Tick returns the tick for which Turn last ran.
 func (l *Lease) Tick() int64 { return l.tick.Load() }
-
-// Refuse counts n tokens of demand that was not met, which the next ask's size
-// takes into account. Without the lock.
-func (l *Lease) Refuse(n int64) { l.refused.Add(n) }
 
 // Payment is what a request took from a lease, or the store took for it.
 type Payment struct {
@@ -142,7 +106,7 @@ func (l *Lease) CountsUntil(now int64) int64 {
 	case h.terms().Algorithm == rate.SlidingLog:
 		return now + h.terms().Length
 	default:
-		return now + h.left(now) - h.late
+		return now + h.left(now) - h.counted().late
 	}
 }
 
@@ -163,13 +127,14 @@ func (l *Lease) Refund(now int64, p Payment) (ask bool) {
 		return false
 	}
 
-	l.debt -= p.N
+	d := l.owe()
+	d.debt -= p.N
 
-	if l.local != nil {
-		l.local.base -= p.N
+	if d.local != nil {
+		d.local.base -= p.N
 	}
 
-	l.denyTill.Store(0)
+	l.Forgive()
 
 	return true
 }

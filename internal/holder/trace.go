@@ -36,7 +36,11 @@ func (l *Lease) Trace(now int64) (t Trace, ok bool) {
 		denied = 0
 	}
 
-	if !l.Known() || l.Holds() || l.Owes() || l.next != nil || l.credit || l.debt != 0 || denied == 0 && l.refused.Load() != 0 {
+	if !l.Known() || l.Holds() || l.Owes() || l.owed().next != nil || l.credit || l.owed().debt != 0 {
+		return t, false
+	}
+
+	if d := l.denial.Load(); denied == 0 && d != nil && d.refused != 0 {
 		return t, false
 	}
 
@@ -46,20 +50,20 @@ func (l *Lease) Trace(now int64) (t Trace, ok bool) {
 
 	h, d := &l.heard, &l.demand
 	t = Trace{
-		Terms: h.terms(), At: h.at, rate: float32(d.rate), last: spell(denied),
+		Terms: h.terms(), At: h.at, rate: d.rate, last: spell(denied),
 		cost: uint16(min(d.cost, math.MaxUint16)), holders: uint16(min(h.holders, math.MaxUint16)),
 	}
 
 	switch w := h.counted(); h.terms().Algorithm {
 	case rate.TokenBucket, rate.LeakyBucket:
 		t.when = h.tat.Micros
-		ok = t.keep(h.tat.Frac, h.others)
+		ok = t.keep(h.tat.Frac, l.quick.others)
 	case rate.FixedWindow:
-		t.when = h.end
-		ok = t.keep(h.late, w.Used)
+		t.when = w.end
+		ok = t.keep(w.late, w.used)
 	case rate.SlidingWindow:
-		t.when, t.last = h.end, uint32(w.Prev)
-		ok = t.keep(h.late, w.Used) && denied == 0 && int64(t.last) == w.Prev
+		t.when, t.last = w.end, uint32(w.prev)
+		ok = t.keep(w.late, w.used) && denied == 0 && int64(t.last) == w.prev
 	case rate.SlidingLog, rate.Concurrency:
 	}
 
@@ -102,21 +106,23 @@ func (t *Trace) Until() int64 {
 
 // Resume has a lease that is new go on where one was that left t. Under the lock.
 func (l *Lease) Resume(t *Trace) {
-	l.demand = demand{at: t.At, rate: float64(t.rate), cost: int64(t.cost)}
-	l.heard = heard{under: t.Terms, at: t.At, holders: int64(t.holders)}
+	l.demand = demand{at: t.At, rate: t.rate, cost: float32(t.cost)}
+	l.heard = heard{under: t.Terms, at: t.At, holders: uint32(t.holders)}
 
 	if h := &l.heard; h.bucket() {
-		h.tat, h.others = rate.Time{Micros: t.when, Frac: int64(t.part)}, int64(t.used)
+		h.tat, l.quick.others = rate.Time{Micros: t.when, Frac: int64(t.part)}, int64(t.used)
 	} else {
-		h.end, h.late = t.when, int64(t.part)
-		h.window = &ledger.Window{Used: int64(t.used)}
+		h.window = &window{used: int64(t.used), end: t.when, late: int64(t.part), asked: t.At}
 
 		if t.Terms.Algorithm == rate.SlidingWindow {
-			h.window.Prev = int64(t.last)
+			h.window.prev = int64(t.last)
 		}
 	}
 
-	l.denyOver.Store(l.heard.spare())
-	l.denyAsk.Store(t.Until())
-	l.denyTill.Store(t.Until())
+	if until := t.Until(); until != 0 {
+		d := l.deny()
+		d.over.Store(l.heard.spare())
+		d.ask.Store(until)
+		d.till.Store(until)
+	}
 }

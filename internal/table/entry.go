@@ -35,19 +35,18 @@ type rest struct {
 	quick  atomic.Int64 // requests for one token that were denied so without the lock, beside those
 	asking atomic.Bool  // it is in the queue
 
-	ahead   bool   // its next ask is for the next window
-	missed  bool   // the last ask got no answer
-	gone    bool   // it is in no table any more
-	stray   bool   // it never was, since the table is full; set before anyone else sees it
-	line    *line  // nil: nobody waits
-	counted int64  // of TotalSpent, in the rule's counts
-	asks    uint32 // messages about it
-	visit   uint8  // the wheel's slot for it; under the wheel's lock
-	won     int64  // when the store last gave it a take
-	used    int64  // when a request last came to the slow path
-	downTo  int64  // until then its store does not answer
-	lead    int64  // how long before the end of its window it asks for the next one, µs
-	due     int64  // when it is to be visited, which may be turns away; under the same
+	ahead  bool   // its next ask is for the next window
+	missed bool   // the last ask got no answer
+	gone   bool   // it is in no table any more
+	stray  bool   // it never was, since the table is full; set before anyone else sees it
+	line   *line  // nil: nobody waits
+	asks   uint32 // messages about it
+	visit  uint8  // the wheel's slot for it; under the wheel's lock
+	won    int64  // when the store last gave it a take
+	used   int64  // when a request last came to the slow path
+	downTo int64  // until then its store does not answer
+	lead   int64  // how long before the end of its window it asks for the next one, µs
+	due    int64  // when it is to be visited, which may be turns away; under the same
 }
 
 // entry returns the entry of key, made if need be.

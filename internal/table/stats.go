@@ -87,14 +87,13 @@ func (c *decided) add(out *Outcome, n int64) {
 
 // fold moves what the lease counted into the rule's counts; under the lock.
 func (e *Entry) fold() {
-	l, total := e.limits.Load(), e.TotalSpent()
+	l, spent := e.limits.Load(), e.CountSpent()
 	quick := e.quick.Swap(0)
-	allowed, denied := total-e.counted-e.extra.Swap(0), e.denied.Swap(0)+quick
+	allowed, denied := spent-e.extra.Swap(0), e.denied.Swap(0)+quick
 	l.counts.allowed[FromLease].Add(allowed)
 	l.counts.denied[FromLease].Add(denied)
 	l.tally.fold(allowed, denied)
 	e.Refuse(quick)
-	e.counted = total
 
 	if quick > 0 {
 		e.used = e.rule.table.clock.Now() // which they did not read
