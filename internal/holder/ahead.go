@@ -38,7 +38,7 @@ func (l *Lease) Begins() int64 {
 
 // AskAhead builds the ask for the next window, and remembers it as the one on its way.
 func (l *Lease) AskAhead(now int64, need Need) ledger.Ask {
-	l.send(sent{seq: need.Seq, at: now, ahead: true})
+	l.send(sent{seq: need.Seq, at: now, sized: l.sized(), ahead: true})
 
 	return ledger.Ask{
 		Holder: need.Holder, Seq: need.Seq, Ahead: true, RaiseTo: int64(l.demand.want), DebtAcked: l.owed().acked,

@@ -69,7 +69,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		Holder: need.Holder, Seq: need.Seq, Lease: named,
 		Spent: spent, Debt: d.debt, DebtAcked: d.acked, Takes: need.Takes, Needs: need.Needs,
 		// At least what is held: reservations come and go while this is added up.
-		RaiseTo: max(l.granted-l.struck, spent+balance+l.reserved.Load()),
+		RaiseTo: max(l.held(), spent+balance+l.reserved.Load()),
 		Keep:    d.debt < d.acked, Long: long,
 	}
 
@@ -85,7 +85,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		ask.Ended, ask.EndedSpent = d.ended.id, d.ended.spent
 	}
 
-	l.send(sent{seq: need.Seq, at: now, lease: ask.Lease, ended: ask.Ended})
+	l.send(sent{seq: need.Seq, at: now, sized: now, lease: ask.Lease, ended: ask.Ended})
 	l.report(bucket, spent)
 
 	if p := l.sent.before; p.ok() {
@@ -130,7 +130,7 @@ func (l *Lease) strike(n int64) bool {
 		}
 
 		if l.balance.CompareAndSwap(b, b-n) {
-			l.struck += n
+			l.owe().struck += n
 
 			return true
 		}
@@ -179,13 +179,17 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	}
 
 	// What was struck is gone from G now; what is more is new.
-	if more := a.Granted - (l.granted - l.struck); more > 0 {
+	if more := a.Granted - l.held(); more > 0 {
 		l.balance.Add(more)
 	} else if more < 0 {
 		l.strike(min(-more, l.balance.Load()))
 	}
 
-	l.granted, l.struck = a.Granted, 0
+	l.granted = a.Granted
+	if l.dues != nil {
+		l.dues.struck = 0
+	}
+
 	l.over, l.edge, l.long = 0, 0, a.TTL > a.Terms.TTL
 
 	if l.id != 0 {
@@ -202,6 +206,10 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 	}
 
 	l.scarce(a, sent.at)
+
+	if l.dues != nil && *l.dues == (dues{}) {
+		l.dues = nil
+	}
 
 	return true
 }
@@ -246,6 +254,9 @@ func (l *Lease) Lost() {
 		l.sent.seq = 0
 	}
 }
+
+// Missed reports whether the last ask was lost, and nothing that was heard since makes up for it.
+func (l *Lease) Missed() bool { return l.sent != nil && l.sent.seq == 0 }
 
 // Asked returns when the ask on its way was sent, and whether there is one.
 func (l *Lease) Asked() (at int64, ok bool) {

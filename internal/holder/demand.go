@@ -31,26 +31,27 @@ const (
 
 // demand is a moving average of what a key's requests asked for.
 type demand struct {
-	at    int64   // of the last update, µs; 0: never
-	spent int64   // S then
+	spent int64   // S when it was last taken in
 	rate  float32 // tokens a µs
 	cost  float32 // tokens of a request, as last seen
 	want  float32 // balance to aim at, whole tokens
+
+	holders uint32 // that have a lease, as last heard
 }
 
-// update takes in the tokens that were asked for since the last call, and
-// predicts the balance that the coming horizon needs.
-func (d *demand) update(now, asked, ttl int64) {
-	horizon := refreshPart * float64(ttl)
-
-	if d.at == 0 {
-		d.at, d.want = now, 0
-
-		return
+// sized returns when the demand was last taken in, µs; 0: never.
+func (l *Lease) sized() int64 {
+	if l.sent != nil {
+		return l.sent.sized
 	}
 
-	dt := float64(max(1, now-d.at))
-	d.at = now
+	return l.heard.at
+}
+
+// update takes in the tokens that were asked for in the last dt µs, and
+// predicts the balance that the coming horizon needs.
+func (d *demand) update(dt float64, asked, ttl int64) {
+	horizon := refreshPart * float64(ttl)
 
 	perMicro := float64(d.rate)
 	perMicro += (1 - math.Exp(-dt/smooth)) * (float64(asked)/dt - perMicro)
@@ -107,14 +108,17 @@ func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
 	}
 
 	l.demand.cost = max(1, l.demand.cost)
-	l.demand.update(now, asked, need.TTL)
+
+	if at := l.sized(); at != 0 {
+		l.demand.update(float64(max(1, now-at)), asked, need.TTL)
+	}
 
 	if need.Return {
 		return 0, false
 	}
 
 	t := l.heard.terms()
-	holders := max(1, need.Holders, int64(l.heard.holders))
+	holders := max(1, need.Holders, int64(l.demand.holders))
 
 	var long int64
 	if !need.Brief {

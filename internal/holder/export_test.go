@@ -11,7 +11,7 @@ import (
 // Clone returns a copy of l that goes its own way.
 func (l *Lease) Clone() *Lease {
 	c := &Lease{Rest: &Rest{
-		id: l.id, granted: l.granted, struck: l.struck, told: l.told, over: l.over, past: l.past, mark: l.mark, heard: l.heard,
+		id: l.id, granted: l.granted, told: l.told, over: l.over, mark: l.mark, heard: l.heard,
 		demand: l.demand, edge: l.edge, credit: l.credit, returns: l.returns, long: l.long,
 	}}
 
@@ -84,7 +84,7 @@ func (l *Lease) Write(w Writer, now int64) {
 	}
 
 	w.Name(l.id)
-	w.Num(l.balance.Load(), l.granted, l.struck, l.told, l.owed().debt, l.owed().acked)
+	w.Num(l.balance.Load(), l.granted, l.owed().struck, l.told, l.owed().debt, l.owed().acked)
 	w.Flag(l.credit, l.Known(), l.tick.Load() == now, l.long)
 	w.Instant(l.over)
 	w.Instant(l.until())
@@ -128,7 +128,7 @@ func (l *Lease) writeMark(w Writer) {
 	m := &l.mark
 	w.Num(l.base())
 
-	if open := m.open && l.Spent() > m.first; open {
+	if open := m.tick != 0 && l.Spent() > m.first; open {
 		w.Instant(max(m.tick, -m.tick))
 		w.Num(m.first)
 	} else {

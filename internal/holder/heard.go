@@ -9,11 +9,10 @@ import (
 
 // heard is what the last answer said, in the holder's time.
 type heard struct {
-	under   *ledger.Terms // nil before the first answer
-	tat     rate.Time     // of a bucket: when it is full, leased tokens included
-	at      int64         // when its ask was sent; 0: never
-	window  *window       // of a window or log; nil for a bucket
-	holders uint32
+	under  *ledger.Terms // nil before the first answer
+	tat    rate.Time     // of a bucket: when it is full, leased tokens included
+	at     int64         // when its ask was sent; 0: never
+	window *window       // of a window or log; nil for a bucket
 }
 
 // window is what the last answer said of a window or log.
@@ -159,10 +158,8 @@ func (h *heard) carries(t *ledger.Terms) *ledger.Terms {
 // takeIn has l.heard be what an answer says that came at now.
 func (l *Lease) takeIn(now, sentAt int64, a *ledger.Answer) {
 	h := &l.heard
-	*h = heard{
-		under: h.carries(&a.Terms), tat: a.Level.Shift(sentAt), at: max(1, sentAt),
-		holders: uint32(max(0, min(math.MaxUint32, a.Holders))),
-	}
+	*h = heard{under: h.carries(&a.Terms), tat: a.Level.Shift(sentAt), at: max(1, sentAt)}
+	l.demand.holders = uint32(max(0, min(math.MaxUint32, a.Holders)))
 
 	if w := &a.Window; !h.bucket() {
 		h.window = &window{used: w.Used, prev: w.Prev, wait: w.Wait, end: now + w.Left, late: now - sentAt, asked: sentAt}
@@ -201,9 +198,9 @@ func (h *heard) avail(now int64) int64 {
 }
 
 // spare returns what a request that is denied for want of more could still have: alone, what was left is left.
-func (h *heard) spare() int64 {
-	if h.holders < 2 {
-		return h.avail(h.at)
+func (l *Lease) spare() int64 {
+	if l.demand.holders < 2 {
+		return l.heard.avail(l.heard.at)
 	}
 
 	return 0

@@ -65,16 +65,15 @@ type Rest struct {
 	// Of requests, without the lock.
 	beyond atomic.Int64           // what a window had left when Note last ran
 	denial atomic.Pointer[denial] // nil: nothing was ever refused
+	past   atomic.Int64           // spent of leases that ended, less what Admitted and More told
 
 	// Under the caller's lock.
 	id      uint64
 	granted int64 // G, as last heard
-	struck  int64 // of it, given back in an ask that was not answered yet
 	told    int64 // the largest S that an ask of this lease reported
 	over    int64 // end of the lease
-	past    int64 // spent of leases that ended, less what CountSpent told
 	sent    *sent // nil: every ask was answered
-	dues    *dues // nil: there never were any
+	dues    *dues // nil: there are none
 	mark    mark
 	heard   heard
 	demand  demand
@@ -92,6 +91,7 @@ func New() *Lease { return &Lease{Rest: &Rest{}} }
 type sent struct {
 	seq    uint64 // 0: it is not on its way any more
 	at     int64
+	sized  int64  // when the last ask was sent that took in the demand
 	lease  uint64 // that it names
 	ended  uint64
 	before point // over the spends that were reported since the last answer
@@ -102,14 +102,15 @@ type sent struct {
 
 // dues are what the ledger is to hear of beside S, and what it granted ahead.
 type dues struct {
-	debt  int64  // D to report
-	acked int64  // D that the ledger confirmed
-	local *local // nil: the coordinator decides
-	ended *ended // nil: none that the ledger should hear of
-	next  *next  // nil: none was asked for
+	struck int64  // of G, given back in an ask that was not answered yet
+	debt   int64  // D to report
+	acked  int64  // D that the ledger confirmed
+	local  *local // nil: the coordinator decides
+	ended  *ended // nil: none that the ledger should hear of
+	next   *next  // nil: none was asked for
 }
 
-// owed returns what there is of dues, none if there never were any: to be read.
+// owed returns the dues, to be read.
 func (l *Lease) owed() *dues {
 	if l.dues == nil {
 		return &dues{}
@@ -140,16 +141,23 @@ type ended struct {
 func (l *Lease) Spent() int64 {
 	balance := l.balance.Load() // before reserved: see Reserve
 
-	return max(l.told, l.granted-l.struck-balance-l.reserved.Load())
+	return max(l.told, l.held()-balance-l.reserved.Load())
 }
 
-// CountSpent returns the tokens spent from leases of the key since it last did. Under the lock.
-func (l *Lease) CountSpent() int64 {
-	n := l.past + l.Spent()
-	l.past -= n
+// held returns what of G was not given back.
+func (l *Lease) held() int64 { return l.granted - l.owed().struck }
+
+// Admitted returns how many requests have spent from leases of the key since it last did: tokens, less those
+// that More told. Under the lock.
+func (l *Lease) Admitted() int64 {
+	n := l.past.Load() + l.Spent()
+	l.past.Add(-n)
 
 	return n
 }
+
+// More notes n tokens that a request spent beside its first one. Without the lock.
+func (l *Lease) More(n int64) { l.past.Add(-n) }
 
 // Balance returns the tokens that may be spent now.
 func (l *Lease) Balance() int64 { return l.balance.Load() }
@@ -193,7 +201,7 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) int64 {
 	}
 
 	l.mark.turn(l, ticks)
-	l.mark.tick, l.mark.first, l.mark.open = tick, l.Spent(), true
+	l.mark.begin(tick, l.Spent())
 	l.tick.Store(tick)
 
 	return tick
@@ -213,7 +221,9 @@ func (l *Lease) stop(now int64) {
 	case l.over != 0 && now >= l.over:
 		l.expire(now)
 	case l.edge > 0 && now >= l.over-exactMargin: // of a window
-		l.struck += l.balance.Swap(0)
+		if b := l.balance.Swap(0); b != 0 {
+			l.owe().struck += b
+		}
 	}
 }
 
@@ -249,14 +259,18 @@ func (l *Lease) end() (gone int64) {
 		l.dues.debt, l.credit = l.dues.acked, false // it may have been credited: never again
 	}
 
-	gone = l.granted - l.struck - l.balance.Swap(0)
+	gone = l.held() - l.balance.Swap(0)
 	spent := max(l.told, gone-l.reserved.Load())
-	l.past += spent
+	l.past.Add(spent)
 	l.demand.spent -= spent
 	l.refillBelow(0)
-	l.id, l.granted, l.struck, l.told = 0, 0, 0, 0
+	l.id, l.granted, l.told = 0, 0, 0
 	l.over, l.edge, l.long = 0, 0, false
 	l.mark = mark{}
+
+	if l.dues != nil {
+		l.dues.struck = 0
+	}
 
 	if s := l.sent; s != nil {
 		s.late, s.before, s.base = true, point{}, 0

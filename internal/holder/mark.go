@@ -1,6 +1,10 @@
 package holder
 
-import "github.com/leaseway/leaseway/internal/rate"
+import (
+	"cmp"
+
+	"github.com/leaseway/leaseway/internal/rate"
+)
 
 // mark remembers when spending could have begun to refill: the latest, over the
 // spends since the last answer, of (time of the spend − S before it · T), told
@@ -10,11 +14,13 @@ import "github.com/leaseway/leaseway/internal/rate"
 // It covers those after the last ask, relative to the S that this reported. What asks reported
 // that no answer has confirmed is in sent.
 type mark struct {
-	tick  int64 // the tick whose first spend waits to be folded in; see Turn for one below 0
+	tick  int64 // whose first spend waits to be folded in; see Turn for one below 0; 0: none
 	first int64 // S before it
 	now   point
-	open  bool
 }
+
+// begin opens a tick, before which S is spent. The tick 0, which is a virtual clock's first, is told as 1.
+func (m *mark) begin(tick, spent int64) { m.tick, m.first = cmp.Or(tick, 1), spent }
 
 // point is the instant at + n·T, where T is the time of a token. It is kept in
 // two parts because it is compared in each tick, and needed as one with each ask.
@@ -39,15 +45,15 @@ func (p *point) time(b rate.Bucket, n int64) rate.Time { return add(b, b.Add(rat
 
 // turn folds in the tick that ends, if anything was spent in it.
 func (m *mark) turn(l *Lease, ticks Ticks) {
-	if !m.open {
+	if m.tick == 0 {
 		return
 	}
-
-	m.open = false
 
 	if b := &l.heard.terms().Bucket; b.Burst > 0 && l.Spent() > m.first {
 		m.now.raise(b, m.over(ticks), l.told-m.first)
 	}
+
+	m.tick = 0
 }
 
 // over returns when the tick was over: at once if it was no tick of a coarse clock.
@@ -86,7 +92,7 @@ func (l *Lease) latest(b *rate.Bucket, spent int64) (p point) {
 	}
 
 	m, base := &l.mark, l.base()
-	if m.open && spent > m.first {
+	if m.tick != 0 && spent > m.first {
 		p.raise(b, max(m.tick, -m.tick), base-m.first)
 	}
 

@@ -31,7 +31,7 @@ const (
 // arm has the next ticks turn quickly, if the lease is one of a bucket like b.
 func (l *Lease) arm(b *rate.Bucket) {
 	t, tick := l.heard.terms(), l.tick.Load()
-	if tick <= 0 || !l.mark.open || l.mark.tick != tick || !l.GoesOn(tick) {
+	if tick <= 0 || l.mark.tick != tick || !l.GoesOn(tick) {
 		return
 	}
 
@@ -40,7 +40,7 @@ func (l *Lease) arm(b *rate.Bucket) {
 	}
 
 	q := &l.quick
-	q.first, q.left = l.granted-l.struck-l.mark.first, -1
+	q.first, q.left = l.held()-l.mark.first, -1
 	q.until.Store(uint32(l.until() >> untilShift))
 }
 
@@ -51,11 +51,11 @@ func (l *Lease) gather() {
 		return
 	}
 
-	m, granted := &l.mark, l.granted-l.struck
-	m.tick, m.first, m.open = l.tick.Load(), granted-q.first, true
+	m, held := &l.mark, l.held()
+	m.begin(l.tick.Load(), held-q.first)
 
 	if q.left >= 0 {
-		m.now.raise(&l.heard.terms().Bucket, q.overAt(m.tick), l.told-(granted-q.left))
+		m.now.raise(&l.heard.terms().Bucket, q.overAt(m.tick), l.told-(held-q.left))
 	}
 
 	q.until.Store(0)

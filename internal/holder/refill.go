@@ -31,7 +31,7 @@ func (l *Lease) scarce(a *ledger.Answer, sentAt int64) {
 	}
 
 	d := l.deny()
-	d.over.Store(l.heard.spare())
+	d.over.Store(l.spare())
 	d.only.Store(0)
 
 	if a.Terms.Algorithm == rate.SlidingLog {

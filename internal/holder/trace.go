@@ -36,7 +36,7 @@ func (l *Lease) Trace(now int64) (t Trace, ok bool) {
 		denied = 0
 	}
 
-	if !l.Known() || l.Holds() || l.Owes() || l.owed().next != nil || l.credit || l.owed().debt != 0 {
+	if !l.Known() || l.Holds() || l.Owes() || l.sent != nil || l.owed().next != nil || l.credit || l.owed().debt != 0 {
 		return t, false
 	}
 
@@ -44,14 +44,14 @@ func (l *Lease) Trace(now int64) (t Trace, ok bool) {
 		return t, false
 	}
 
-	if l.balance.Load() != 0 || l.reserved.Load() != 0 || l.demand.at != l.heard.at {
+	if l.balance.Load() != 0 || l.reserved.Load() != 0 {
 		return t, false
 	}
 
 	h, d := &l.heard, &l.demand
 	t = Trace{
 		Terms: h.terms(), At: h.at, rate: d.rate, last: spell(denied),
-		cost: uint16(min(d.cost, math.MaxUint16)), holders: uint16(min(h.holders, math.MaxUint16)),
+		cost: uint16(min(d.cost, math.MaxUint16)), holders: uint16(min(d.holders, math.MaxUint16)),
 	}
 
 	switch w := h.counted(); h.terms().Algorithm {
@@ -106,8 +106,8 @@ func (t *Trace) Until() int64 {
 
 // Resume has a lease that is new go on where one was that left t. Under the lock.
 func (l *Lease) Resume(t *Trace) {
-	l.demand = demand{at: t.At, rate: t.rate, cost: float32(t.cost)}
-	l.heard = heard{under: t.Terms, at: t.At, holders: uint32(t.holders)}
+	l.demand = demand{rate: t.rate, cost: float32(t.cost), holders: uint32(t.holders)}
+	l.heard = heard{under: t.Terms, at: t.At}
 
 	if h := &l.heard; h.bucket() {
 		h.tat, l.quick.others = rate.Time{Micros: t.when, Frac: int64(t.part)}, int64(t.used)
@@ -121,7 +121,7 @@ func (l *Lease) Resume(t *Trace) {
 
 	if until := t.Until(); until != 0 {
 		d := l.deny()
-		d.over.Store(l.heard.spare())
+		d.over.Store(l.spare())
 		d.ask.Store(until)
 		d.till.Store(until)
 	}

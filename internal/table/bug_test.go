@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -145,6 +146,11 @@ func TestABugWhileOneIsRecoveredIsRecovered(t *testing.T) {
 	t.Parallel()
 
 	table, entries := buggy(t)
+	now := table.clock.Now()
+
+	for _, i := range []int{0, 2} {
+		entries[i].Ask(now, table.clock, holder.Need{Seq: 1})
+	}
 
 	func() {
 		defer table.recovered(func(err error) { table.fail(table.clock.Now(), append(entries, nil), err) })
@@ -156,7 +162,7 @@ func TestABugWhileOneIsRecoveredIsRecovered(t *testing.T) {
 		t.Errorf("%d bugs are counted, want 3: itself, and the two entries that cannot be told", n)
 	}
 
-	if !entries[0].missed || !entries[2].missed {
+	if !entries[0].Missed() || !entries[2].Missed() {
 		t.Error("the others did not hear that there is no answer")
 	}
 }

@@ -29,25 +29,24 @@ type Entry struct {
 type rest struct {
 	lease holder.Rest
 
-	rule   *Rule
-	extra  atomic.Int64 // tokens spent above one a request
-	denied atomic.Int64 // requests denied from memory
-	quick  atomic.Int64 // requests for one token that were denied so without the lock, beside those
+	quick  atomic.Int64 // requests for one token that were denied from memory without the lock
+	line   *line        // nil: nobody waits
+	used   int64        // when a request last came to the slow path
+	downTo int64        // until then its store does not answer
+	due    int64        // when it is to be visited, which may be turns away; under the wheel's lock
 	asking atomic.Bool  // it is in the queue
-
-	ahead  bool   // its next ask is for the next window
-	missed bool   // the last ask got no answer
-	gone   bool   // it is in no table any more
-	stray  bool   // it never was, since the table is full; set before anyone else sees it
-	line   *line  // nil: nobody waits
-	asks   uint32 // messages about it
-	visit  uint8  // the wheel's slot for it; under the wheel's lock
-	won    int64  // when the store last gave it a take
-	used   int64  // when a request last came to the slow path
-	downTo int64  // until then its store does not answer
-	lead   int64  // how long before the end of its window it asks for the next one, µs
-	due    int64  // when it is to be visited, which may be turns away; under the same
+	denied uint32       // requests denied from memory under the lock since fold: fewer than 2^32 come while a lease lives
+	asks   uint32       // messages about it
+	lead   uint32       // how long before the end of its window it asks for the next one, µs
+	won    uint32       // when the store last gave it a take, in units of 2^wonShift µs, the lower half; 0: never
+	visit  uint8        // the wheel's slot for it; under the wheel's lock
+	ahead  bool         // its next ask is for the next window
+	gone   bool         // it is in no table any more
+	stray  bool         // it never was, since the table is full; set before anyone else sees it
 }
+
+// rule returns the rule that the entry is of.
+func (e *Entry) rule() *Rule { return e.limits.Load().rule }
 
 // entry returns the entry of key, made if need be.
 func (r *Rule) entry(key string) *Entry { return r.entryOf(rule.Compact(key)) }
@@ -94,7 +93,7 @@ func (r *Rule) overflow(key string) *Entry {
 }
 
 // twin reports whether o is another entry of the same key, which only a full table has.
-func (e *Entry) twin(o *Entry) bool { return o.rule == e.rule && o.key() == e.key() }
+func (e *Entry) twin(o *Entry) bool { return o.rule() == e.rule() && o.key() == e.key() }
 
 // spareEntry returns the entry of all keys that are decided without a
 // coordinator while the table is full.
@@ -107,42 +106,34 @@ func (r *Rule) spareEntry() *Entry {
 }
 
 func (r *Rule) newEntry(key string) *Entry {
-	e := &Entry{rest: &rest{rule: r}}
+	e := &Entry{rest: &rest{}}
 	e.Rest = &e.lease
 	e.setKey(key)
-	e.refresh()
+	e.limits.Store(r.limitsOf(e.key()))
 
 	return e
 }
 
-// refresh makes the entry follow its rule as it is in force; under the lock,
-// or before anyone else sees the entry.
+// refresh makes the entry follow its rule as it is in force; under the lock.
 func (e *Entry) refresh() {
-	old := e.limits.Load()
-	if old != nil && !e.outdated(old) {
+	if !e.outdated(e.limits.Load()) {
 		return
 	}
 
-	if old != nil {
-		e.fold() // what was decided so far was decided in the old mode
-	}
-
+	e.fold() // what was decided so far was decided in the old mode
 	e.Disarm()
-	e.limits.Store(e.rule.limitsOf(e.key()))
-
-	if old != nil {
-		e.Hasten()
-		e.Forgive() // a slow limit that was raised would be denied for hours
-	}
+	e.limits.Store(e.rule().limitsOf(e.key()))
+	e.Hasten()
+	e.Forgive() // a slow limit that was raised would be denied for hours
 }
 
 // outdated reports whether l are of another version than the entry's key has. Without the lock.
 func (e *Entry) outdated(l *limits) bool {
-	return l.version != e.rule.version.Load() && l.version != e.def().Version
+	return l.version != e.rule().version.Load() && l.version != e.def().Version
 }
 
 // def returns the version of its rule that the entry's key has.
-func (e *Entry) def() *rule.Rule { return e.rule.versionOf(e.key()) }
+func (e *Entry) def() *rule.Rule { return e.rule().versionOf(e.key()) }
 
 // saw takes in what an answer says; under the lock.
 func (e *Entry) saw(now int64, a *ledger.Answer) {
@@ -161,11 +152,11 @@ func (e *Entry) limit(terms *ledger.Terms) {
 func (e *Entry) stand(now int64) { e.Note(now, &e.limits.Load().bucket.Bucket) }
 
 // leaving reports whether the entry's rule is gone, so that everything is to be given back.
-func (e *Entry) leaving() bool { return e.rule.retired.Load() }
+func (e *Entry) leaving() bool { return e.rule().retired.Load() }
 
 // turn brings the lease to the present tick; under the lock.
 func (e *Entry) turn(now int64) (tick int64) {
-	c := e.rule.table.clock
+	c := e.rule().table.clock
 	begins := e.Begins()
 	tick = e.Turn(c.Turn(now), now, c)
 

@@ -213,7 +213,7 @@ func (t *Table) board(c *flight, entries []*Entry) {
 		}
 
 		if ask, ok := e.ask(t.clock.Now(), seq, c); ok {
-			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule.id, Key: e.rule.ledgerKey(e.key()), Ask: ask})
+			c.batch.Asks = append(c.batch.Asks, ledger.KeyAsk{Rule: e.rule().id, Key: e.rule().ledgerKey(e.key()), Ask: ask})
 			c.entries = append(c.entries, e)
 		}
 	}
@@ -232,13 +232,13 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 		return ledger.Ask{}, false
 	}
 
-	t := e.rule.table
+	t := e.rule().table
 	e.refresh()
 
 	if e.ahead && len(e.waits()) == 0 && !c.back && !e.leaving() {
 		e.ahead = false
 		e.asks++
-		e.rule.counts.asks.Add(1)
+		e.rule().counts.asks.Add(1)
 
 		return e.AskAhead(now, holder.Need{Seq: seq, Holder: t.holder}), true
 	}
@@ -250,10 +250,10 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 	takes, needs := e.board(c)
 	e.fold()
 	e.asks++
-	e.rule.counts.asks.Add(1)
+	e.rule().counts.asks.Add(1)
 
 	return e.Ask(now, t.clock, holder.Need{
-		Seq: seq, Holder: t.holder, Takes: takes, Needs: needs, Brief: now < e.rule.brief.Load(),
+		Seq: seq, Holder: t.holder, Takes: takes, Needs: needs, Brief: now < e.rule().brief.Load(),
 		Holders: t.live.Load(), TTL: e.limits.Load().ttl, Return: e.leaving() || c.back,
 	}), true
 }
@@ -273,11 +273,11 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 		return false
 	}
 
-	e.missed, e.downTo = false, 0
+	e.downTo = 0
 
-	if shared, own := e.rule.terms.Load(), e.rule.own.Load(); e.Share(shared) != shared && own != nil &&
+	if shared, own := e.rule().terms.Load(), e.rule().own.Load(); e.Share(shared) != shared && own != nil &&
 		own.bucket.Bucket == a.Answer.Terms.Bucket && own.ttl == a.Answer.Terms.TTL {
-		e.rule.terms.Store(e.Share(nil))
+		e.rule().terms.Store(e.Share(nil))
 	}
 
 	if a.Answer.Ahead {
@@ -286,20 +286,20 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 
 	e.saw(now, &a.Answer)
 
-	if now < e.rule.brief.Load() {
+	if now < e.rule().brief.Load() {
 		e.Hasten() // it was on its way when something changed
 	}
 
-	e.lead = leadLeast + e.rule.table.cfg.Random(leadSpread)
+	e.lead = uint32(leadLeast + e.rule().table.cfg.Random(leadSpread))
 	e.scatter(now, &a.Answer)
 	e.recheck(now, &a.Answer)
 
 	if a.Answer.Taken != 0 {
-		e.won = now
+		e.win(now)
 	}
 
 	e.land(now, &a.Answer)
-	e.rule.table.wheel.sooner(e, e.Refresh())
+	e.rule().table.wheel.sooner(e, e.Refresh())
 
 	return len(e.waits()) > 0 || e.Owes()
 }
@@ -307,10 +307,9 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 // lost is an ask without a usable answer; under the lock.
 func (e *Entry) lost(now int64, transient bool) {
 	e.Lost()
-	e.missed = true
 
 	if !transient {
-		e.downTo = now + e.rule.table.out.jittered(keyBackoff)
+		e.downTo = now + e.rule().table.out.jittered(keyBackoff)
 	}
 
 	e.crash()

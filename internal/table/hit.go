@@ -110,7 +110,7 @@ func (h *Hit) commit() {
 		e.Commit(h.Cost)
 
 		if h.Cost != 1 {
-			e.extra.Add(h.Cost - 1)
+			e.More(h.Cost - 1)
 		}
 
 		h.Out.Charge = Charge{of: &e.name, epoch: h.epoch, cost: h.Cost, end: e.countsUntil()}

@@ -91,7 +91,7 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 		}
 
 		// The store had less than this cost, though something: asking again at once would bring the same.
-		e.denied.Add(1)
+		e.denied++
 		e.refuse(&w.out, now, w.n, OverLimit)
 		w.out.Origin = FromStore
 		e.tell(w, given)
@@ -101,7 +101,7 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 
 	if w.held > 0 {
 		e.Commit(w.held)
-		e.extra.Add(w.held) // the request is counted by itself
+		e.More(w.held) // the request is counted by itself
 		w.held = 0
 	}
 
@@ -154,7 +154,7 @@ func (e *Entry) landLook(now int64, w *waiter) {
 	if left := e.Remaining(now); left > 0 {
 		e.admit(&w.out, FromStore, standing{now, left, e.Balance()})
 
-		if e.rule.now.Load().Algorithm == rule.LeakyBucket {
+		if e.rule().now.Load().Algorithm == rule.LeakyBucket {
 			w.out.Delay = e.Full(now) // all that is before it
 		}
 	} else {

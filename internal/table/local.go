@@ -37,7 +37,7 @@ func (e *Entry) decideLocal(now, n int64, out *Outcome) {
 // local is what the rule says for an outage; under the lock.
 func (e *Entry) local(now, n int64, out *Outcome) {
 	if e.stray { // a local limit of its own would be a full one for every request
-		e = e.rule.spareEntry()
+		e = e.rule().spareEntry()
 
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -95,11 +95,11 @@ func (e *Entry) beginLocal(now int64, def *rule.Rule) {
 
 	if f := def.Fallback; f != nil {
 		if b, err := newBucket(f); err == nil {
-			e.BeginLocal(now, e.limits.Load().bucket.Bucket, &b, e.rule.table.live.Load())
+			e.BeginLocal(now, e.limits.Load().bucket.Bucket, &b, e.rule().table.live.Load())
 
 			return
 		}
 	}
 
-	e.BeginLocal(now, e.limits.Load().bucket.Bucket, nil, e.rule.table.live.Load())
+	e.BeginLocal(now, e.limits.Load().bucket.Bucket, nil, e.rule().table.live.Load())
 }

@@ -65,7 +65,7 @@ func (o *outage) jittered(d int64) int64 { return d/2 + o.random(d+1) }
 // bucket does not stay full for long, and let those go ahead that got none of
 // late. Alone, a holder asks at the token's very time; those that lease come in turns.
 func (e *Entry) scatter(now int64, a *ledger.Answer) {
-	live, random := e.rule.table.live.Load(), e.rule.table.cfg.Random
+	live, random := e.rule().table.live.Load(), e.rule().table.cfg.Random
 	if a.AskAgain <= 0 || live < 2 || a.Holders > 1 {
 		return
 	}
@@ -77,18 +77,30 @@ func (e *Entry) scatter(now int64, a *ledger.Answer) {
 
 	// Half-way to the token after: the others have had theirs by then, and one
 	// that nobody wanted waits in the bucket, if there is room in it.
-	if e.won > 0 && now-e.won < live*token {
+	if ago, ok := e.lastWon(now); ok && ago < live*token {
 		d += min(token/2, token*(b.Burst-1)/2, skipMost) + most
 	}
 
 	e.Defer(d)
 }
 
+// wonShift: of the instant at which a key last won a take, what matters is kept in 32 bits. After 25 days, in
+// which nobody knows of the key any more, they would say that it has just won.
+const wonShift = 10
+
+// win notes that the store gave a take; under the lock.
+func (e *Entry) win(now int64) { e.won = max(1, uint32(now>>wonShift)) }
+
+// lastWon returns how long before now, µs, the store last gave a take, if it ever did; 0 if it was later.
+func (e *Entry) lastWon(now int64) (ago int64, ok bool) {
+	return int64(max(0, int32(uint32(now>>wonShift)-e.won))) << wonShift, e.won != 0
+}
+
 // recheck bounds how long a refusal is remembered while there are others, who may
 // refund what they charged: the wait was told as if nobody did. A hundred asks in
 // all that time, for those who do not wait, are few; under the lock.
 func (e *Entry) recheck(now int64, a *ledger.Answer) {
-	if a.AskAgain > recheckLeast && e.rule.table.live.Load() > 1 {
+	if a.AskAgain > recheckLeast && e.rule().table.live.Load() > 1 {
 		e.Recheck(now + min(recheckMost, max(recheckLeast, a.AskAgain/recheckPart)))
 	}
 }

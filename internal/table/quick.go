@@ -91,7 +91,7 @@ func (e *Entry) quickRefusal(tick int64, out *Outcome) bool {
 	}
 
 	l := e.limits.Load()
-	if l.version != e.rule.version.Load() && e.outdated(l) { // other rules may have enough
+	if l.version != l.rule.version.Load() && e.outdated(l) { // other rules may have enough
 		return false
 	}
 

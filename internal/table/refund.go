@@ -20,7 +20,7 @@ func (t *Table) Refund(c Charge) {
 
 	ask, gone := e.refund(c, t.clock.Now())
 	for gone { // the key was idle and left: what was told of it is credited by way of its next entry
-		e, c.epoch = e.rule.entryOf(e.key()), storeEpoch
+		e, c.epoch = e.rule().entryOf(e.key()), storeEpoch
 		ask, gone = e.refund(c, t.clock.Now())
 	}
 
@@ -52,7 +52,7 @@ func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
 
 	ask = e.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
 	if !ask && now < c.end {
-		e.extra.Add(-c.cost) // back in the balance, and yet the request was admitted
+		e.More(-c.cost) // back in the balance, and yet the request was admitted
 	}
 
 	return ask, false

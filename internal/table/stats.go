@@ -87,16 +87,17 @@ func (c *decided) add(out *Outcome, n int64) {
 
 // fold moves what the lease counted into the rule's counts; under the lock.
 func (e *Entry) fold() {
-	l, spent := e.limits.Load(), e.CountSpent()
+	l, allowed := e.limits.Load(), e.Admitted()
 	quick := e.quick.Swap(0)
-	allowed, denied := spent-e.extra.Swap(0), e.denied.Swap(0)+quick
+	denied := int64(e.denied) + quick
+	e.denied = 0
 	l.counts.allowed[FromLease].Add(allowed)
 	l.counts.denied[FromLease].Add(denied)
 	l.tally.fold(allowed, denied)
 	e.Refuse(quick)
 
 	if quick > 0 {
-		e.used = e.rule.table.clock.Now() // which they did not read
+		e.used = e.rule().table.clock.Now() // which they did not read
 	}
 }
 

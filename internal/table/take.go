@@ -19,7 +19,7 @@ func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
 func (e *Entry) spent(out *Outcome, now, left int64) {
 	c := &out.Charge
 	if c.cost != 1 {
-		e.extra.Add(c.cost - 1)
+		e.More(c.cost - 1)
 	}
 
 	v, whole := e.limits.Load(), e.Whole()
@@ -214,7 +214,7 @@ func (e *Entry) deny(now, n int64, out *Outcome) bool {
 		e.Refuse(n)
 	}
 
-	e.denied.Add(1)
+	e.denied++
 	e.refuse(out, now, n, kind)
 
 	return true
@@ -223,7 +223,7 @@ func (e *Entry) deny(now, n int64, out *Outcome) bool {
 // down reports whether no store can be asked for this key now, and whether
 // this request should find out if that still holds; under the lock.
 func (e *Entry) down(now int64) (down, probe bool) {
-	t := e.rule.table
+	t := e.rule().table
 
 	if down, probe = t.out.ask(now); down {
 		return down, probe

@@ -190,7 +190,7 @@ func (r *Rule) traceHash(key string) uint64 { return max(1, r.keys.secret.seek(k
 
 // resume has an entry that is new go on from the trace of its key, if there is one; before anyone else sees it.
 func (e *Entry) resume() {
-	r := e.rule
+	r := e.rule()
 	hash := r.traceHash(e.key())
 
 	p := r.traced(hash)
@@ -239,8 +239,8 @@ func (e *Entry) follow(t *holder.Trace) {
 	e.Resume(t)
 	e.asks = t.Note & math.MaxUint16
 
-	if ago := int64(t.Note >> wonShift); ago != wonNever {
-		e.won = t.At - ago*wonUnit
+	if ago := int64(t.Note >> noteShift); ago != wonNever {
+		e.win(t.At - ago<<wonShift)
 	}
 
 	if l := e.limits.Load(); l.version == t.Terms.Version {
@@ -254,25 +254,24 @@ func (e *Entry) follow(t *holder.Trace) {
 
 // What a trace notes for the table: how often was asked in the lower half, above it when a take was last won before it.
 const (
-	wonShift = 16
-	wonUnit  = 1_000 // µs
-	wonNever = math.MaxUint16
+	noteShift = 16
+	wonNever  = math.MaxUint16
 )
 
 // leaveTrace has the entry leave a trace, and reports whether it may leave the table, since nothing is at stake of it; under the lock.
 func (e *Entry) leaveTrace(now int64) bool {
 	t, ok := e.Trace(now)
-	if !ok || e.missed || now < e.downTo || e.leaving() {
+	if !ok || now < e.downTo || e.leaving() {
 		return false
 	}
 
 	won := int64(wonNever)
-	if e.won != 0 {
-		won = max(0, min(wonNever, (t.At-e.won)/wonUnit))
+	if ago, ok := e.lastWon(t.At); ok {
+		won = min(wonNever, ago>>wonShift)
 	}
 
-	t.Note = min(e.asks, math.MaxUint16) | uint32(won)<<wonShift
-	r := e.rule
+	t.Note = min(e.asks, math.MaxUint16) | uint32(won)<<noteShift
+	r := e.rule()
 
 	if r.traces.Load() == nil {
 		r.traces.CompareAndSwap(nil, &traces{})

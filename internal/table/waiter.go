@@ -59,7 +59,7 @@ func (e *Entry) waits() []*waiter {
 func (e *Entry) disperse() {
 	if q := e.line; q != nil && len(q.waiting)+len(q.flying) == 0 {
 		e.line = nil
-		e.rule.table.lines.Put(q)
+		e.rule().table.lines.Put(q)
 	}
 }
 
@@ -68,10 +68,10 @@ func newWaiter() any { return &waiter{ch: make(chan fate, 1)} }
 // queue adds a waiter for n tokens; under the lock. The balance goes into a
 // take first, so that a cost above it is paid by both or by neither.
 func (e *Entry) queue(n int64, how by) *waiter {
-	w, _ := e.rule.table.waiters.Get().(*waiter)
+	w, _ := e.rule().table.waiters.Get().(*waiter)
 	*w = waiter{n: n, by: how, epoch: e.Epoch(), ch: w.ch}
 
-	if how == byTake && e.missed {
+	if how == byTake && e.Missed() {
 		w.by = byNeed // after a missed deadline a lease is asked for: its grant can be heard later
 	}
 
@@ -82,7 +82,7 @@ func (e *Entry) queue(n int64, how by) *waiter {
 	}
 
 	if e.line == nil {
-		e.line, _ = e.rule.table.lines.Get().(*line)
+		e.line, _ = e.rule().table.lines.Get().(*line)
 	}
 
 	e.line.waiting = append(e.line.waiting, w)

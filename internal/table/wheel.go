@@ -173,7 +173,7 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	e.fold()
 
 	refresh := e.Refresh()
-	early, ahead := e.WantsAhead(e.lead)
+	early, ahead := e.WantsAhead(int64(e.lead))
 	_, flying := e.Asked()
 	_, denied := e.Denied(now, 1)
 
@@ -191,7 +191,7 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	case refresh != 0 && now < refresh && !e.leaving():
 		return sooner(refresh, begins), false
 	case refresh != 0 || e.Owes():
-		if down, probe := e.rule.table.out.ask(now); down && !probe {
+		if down, probe := e.rule().table.out.ask(now); down && !probe {
 			return now + oweAgain, false
 		}
 
@@ -228,7 +228,7 @@ func sooner(a, b int64) int64 {
 func (e *Entry) leave() {
 	e.gone = true
 
-	if e.rule.keys.remove(&e.name) {
-		e.rule.table.keys.Add(-1)
+	if e.rule().keys.remove(&e.name) {
+		e.rule().table.keys.Add(-1)
 	}
 }
