@@ -51,7 +51,7 @@ func (l *Lease) hearAhead(now int64, a *ledger.Answer) {
 	from := now + a.Window.Left
 	d := l.owe()
 	d.next = &next{
-		id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + a.TTL,
+		id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + min(a.TTL, mostTTL),
 		end: from + a.Terms.After(), late: now - l.sent.at,
 	}
 

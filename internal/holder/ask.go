@@ -26,7 +26,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	l.gather()
 
 	if l.over != 0 && now >= l.over {
-		l.mark.turn(l, ticks)
+		l.closeTick(ticks)
 	}
 
 	l.stop(now)
@@ -41,7 +41,7 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		l.endLocal(now)
 	}
 
-	l.mark.turn(l, ticks)
+	l.closeTick(ticks)
 	l.tick.Store(0) // the next spend opens a tick of its own
 
 	spent := l.Spent()
@@ -121,6 +121,14 @@ func (l *Lease) named() uint64 {
 	return l.id
 }
 
+// giveBack has n tokens, which have left the balance, be given back.
+func (l *Lease) giveBack(n int64) {
+	if n != 0 {
+		l.owe().struck += n
+		l.mark.shift(-n)
+	}
+}
+
 // strike takes n tokens off the balance to give them back.
 func (l *Lease) strike(n int64) bool {
 	for {
@@ -130,7 +138,7 @@ func (l *Lease) strike(n int64) bool {
 		}
 
 		if l.balance.CompareAndSwap(b, b-n) {
-			l.owe().struck += n
+			l.giveBack(n)
 
 			return true
 		}
@@ -185,20 +193,24 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		l.strike(min(-more, l.balance.Load()))
 	}
 
+	held := l.held()
 	l.granted = a.Granted
+
 	if l.dues != nil {
 		l.dues.struck = 0
 	}
 
+	l.mark.shift(l.held() - held)
+
 	l.over, l.edge, l.long = 0, 0, a.TTL > a.Terms.TTL
 
 	if l.id != 0 {
-		l.over, l.edge = sent.at+a.TTL, margin(&a.Terms)
+		l.over, l.edge = sent.at+min(a.TTL, mostTTL), margin(&a.Terms)
 	}
 
 	turned := a.Terms.Algorithm.Windowed() && now+a.Window.Left-l.heard.counted().end > max(1, a.Terms.Length)/2
 	l.takeIn(now, sent.at, a)
-	l.quick.others = a.Others
+	l.mark.others = a.Others
 	l.settleDebt(now, a)
 
 	if turned {
@@ -218,7 +230,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 // meanwhile: its takes are given, but what was spent of it can't be told any more.
 func (l *Lease) hearLate(now, sentAt int64, a *ledger.Answer) {
 	l.takeIn(now, sentAt, a)
-	l.quick.others = a.Others + a.Granted - a.Spent
+	l.mark.others = a.Others + a.Granted - a.Spent
 	l.settleDebt(now, a)
 }
 

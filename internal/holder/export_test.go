@@ -11,7 +11,7 @@ import (
 // Clone returns a copy of l that goes its own way.
 func (l *Lease) Clone() *Lease {
 	c := &Lease{Rest: &Rest{
-		id: l.id, granted: l.granted, told: l.told, over: l.over, mark: l.mark, heard: l.heard,
+		id: l.id, granted: l.granted, told: l.told, over: l.over, open: l.open, heard: l.heard,
 		demand: l.demand, edge: l.edge, credit: l.credit, returns: l.returns, long: l.long,
 	}}
 
@@ -29,8 +29,8 @@ func (l *Lease) Clone() *Lease {
 		c.heard.window = &w
 	}
 
-	c.quick.first, c.quick.others, c.quick.left, c.quick.over = l.quick.first, l.quick.others, l.quick.left, l.quick.over
-	c.quick.until.Store(l.quick.until.Load())
+	c.mark.first, c.mark.others, c.mark.left, c.mark.over = l.mark.first, l.mark.others, l.mark.left, l.mark.over
+	c.mark.until.Store(l.mark.until.Load())
 	c.balance.Store(l.balance.Load())
 	c.tick.Store(l.tick.Load())
 	c.low.Store(l.low.Load())
@@ -125,12 +125,11 @@ func (l *Lease) Write(w Writer, now int64) {
 }
 
 func (l *Lease) writeMark(w Writer) {
-	m := &l.mark
 	w.Num(l.base())
 
-	if open := m.tick != 0 && l.Spent() > m.first; open {
-		w.Instant(max(m.tick, -m.tick))
-		w.Num(m.first)
+	if open := l.open != 0 && l.Spent() > l.first(); open {
+		w.Instant(max(l.open, -l.open))
+		w.Num(l.first())
 	} else {
 		w.Instant(0)
 	}
@@ -140,7 +139,7 @@ func (l *Lease) writeMark(w Writer) {
 		before = l.sent.before
 	}
 
-	for _, p := range []point{m.now, before} {
+	for _, p := range []point{l.marked(), before} {
 		w.Flag(p.ok())
 
 		if p.ok() {
@@ -151,4 +150,4 @@ func (l *Lease) writeMark(w Writer) {
 }
 
 // Armed reports whether the next tick may turn the quick way.
-func (l *Lease) Armed() bool { return l.quick.until.Load() != 0 }
+func (l *Lease) Armed() bool { return l.mark.until.Load() != 0 }

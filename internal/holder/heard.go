@@ -113,7 +113,7 @@ func (l *Lease) Wait(now, n int64) int64 {
 func (l *Lease) level(now int64) rate.Time {
 	l.gather()
 
-	b, others := l.heard.terms().Bucket, l.quick.others
+	b, others := l.heard.terms().Bucket, l.mark.others
 	left := l.balance.Load() + l.reserved.Load()
 	tat := l.heard.tat
 

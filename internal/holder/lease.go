@@ -56,7 +56,7 @@ type Lease struct {
 	// Spent by them, without the lock.
 	balance  atomic.Int64
 	reserved atomic.Int64 // taken from the balance, not yet committed
-	quick    quick
+	mark     mark
 }
 
 // Rest is what a Lease needs when it is asked about, runs dry or ends. There are many of them:
@@ -74,7 +74,7 @@ type Rest struct {
 	over    int64 // end of the lease
 	sent    *sent // nil: every ask was answered
 	dues    *dues // nil: there are none
-	mark    mark
+	open    int64 // the tick whose first spend waits to be folded into the mark; 0: none; see Turn for one below 0
 	heard   heard
 	demand  demand
 
@@ -200,8 +200,8 @@ func (l *Lease) Turn(tick, now int64, ticks Ticks) int64 {
 		tick = -now
 	}
 
-	l.mark.turn(l, ticks)
-	l.mark.begin(tick, l.Spent())
+	l.closeTick(ticks)
+	l.openTick(tick)
 	l.tick.Store(tick)
 
 	return tick
@@ -221,9 +221,7 @@ func (l *Lease) stop(now int64) {
 	case l.over != 0 && now >= l.over:
 		l.expire(now)
 	case l.edge > 0 && now >= l.over-exactMargin: // of a window
-		if b := l.balance.Swap(0); b != 0 {
-			l.owe().struck += b
-		}
+		l.giveBack(l.balance.Swap(0))
 	}
 }
 
@@ -266,7 +264,7 @@ func (l *Lease) end() (gone int64) {
 	l.refillBelow(0)
 	l.id, l.granted, l.told = 0, 0, 0
 	l.over, l.edge, l.long = 0, 0, false
-	l.mark = mark{}
+	l.open, l.mark.over = 0, 0
 
 	if l.dues != nil {
 		l.dues.struck = 0

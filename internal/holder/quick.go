@@ -1,64 +1,32 @@
 package holder
 
-import (
-	"sync/atomic"
-
-	"github.com/leaseway/leaseway/internal/rate"
-)
-
-// quick is what the first requests of ticks write down while a bucket's lease
-// goes on: the mark of those ticks, told relative to what was left of the lease
-// instead of what was spent, since G and what was struck stay as they are. So
-// such a request needs nothing of Rest. Whatever does need the mark gathers it
-// first, and ends this; Note begins it again.
-//
-//	Note ──► armed ──► QuickTurn, tick after tick ──► gather ──► Rest's mark
-type quick struct {
-	first  int64         // left of the lease, reservations included, when the tick began
-	others int64         // tokens that other holders lease, as last heard, whether it is armed or not
-	left   int64         // of the latest of the ticks before: left then, below 0 if there is none,
-	over   uint32        // and when that tick was over, the lower half of the instant
-	until  atomic.Uint32 // when the lease ends, in units of 2^untilShift µs, the lower half; 0: not armed
-}
+import "github.com/leaseway/leaseway/internal/rate"
 
 // The bounds within which halves of instants, and products with them, are exact.
 const (
 	untilShift = 10
-	quickTTL   = 1 << 30 // µs
+	mostTTL    = 1 << 30 // µs that a lease lives at most
 	quickQ     = 1 << 30
 )
 
 // arm has the next ticks turn quickly, if the lease is one of a bucket like b.
 func (l *Lease) arm(b *rate.Bucket) {
 	t, tick := l.heard.terms(), l.tick.Load()
-	if tick <= 0 || l.mark.tick != tick || !l.GoesOn(tick) {
+	if tick <= 0 || l.open != tick || !l.GoesOn(tick) {
 		return
 	}
 
-	if *b != t.Bucket || t.TTL > quickTTL || b.Q > quickQ {
-		return
+	if *b == t.Bucket && b.Q <= quickQ {
+		l.mark.until.Store(uint32(l.until() >> untilShift))
 	}
-
-	q := &l.quick
-	q.first, q.left = l.held()-l.mark.first, -1
-	q.until.Store(uint32(l.until() >> untilShift))
 }
 
 // gather ends what arm began.
 func (l *Lease) gather() {
-	q := &l.quick
-	if q.until.Load() == 0 {
-		return
+	if l.mark.until.Load() != 0 {
+		l.open = l.tick.Load()
+		l.mark.until.Store(0)
 	}
-
-	m, held := &l.mark, l.held()
-	m.begin(l.tick.Load(), held-q.first)
-
-	if q.left >= 0 {
-		m.now.raise(&l.heard.terms().Bucket, q.overAt(m.tick), l.told-(held-q.left))
-	}
-
-	q.until.Store(0)
 }
 
 // Disarm has the next tick turn by Turn: the rule has changed. Under the lock.
@@ -68,9 +36,9 @@ func (l *Lease) Disarm() { l.gather() }
 // ran. It reports false, having done nothing, if that must run again. after is
 // when the tick that ends was over, as Ticks say, and b the bucket that Note was told. Under the lock.
 func (l *Lease) QuickTurn(tick, after int64, b *rate.Bucket) bool {
-	q := &l.quick
+	m := &l.mark
 
-	until := q.until.Load()
+	until := m.until.Load()
 	if until == 0 || int32(until-uint32(tick>>untilShift)) <= 0 {
 		return false
 	}
@@ -79,23 +47,23 @@ func (l *Lease) QuickTurn(tick, after int64, b *rate.Bucket) bool {
 	reserved := l.reserved.Load()
 	left := balance + reserved
 
-	if max(left, q.first)+q.others > b.Burst {
+	if max(left, m.first)+m.others > b.Burst {
 		return false
 	}
 
 	was := l.full.Load()
-	full := max(was, tick+span(b, left+q.others)) // what is leased occupies the bucket
+	full := max(was, tick+span(b, left+m.others)) // what is leased occupies the bucket
 
 	// A reservation may hide what was spent.
-	if left < q.first || reserved != 0 {
-		if q.left < 0 || (after-q.overAt(tick))*b.Q > (q.left-q.first)*b.P {
-			q.over, q.left = uint32(after), q.first
+	if left < m.first || reserved != 0 {
+		if m.over == 0 || (after-m.overAt(tick))*b.Q > (m.left-m.first)*b.P {
+			m.note(after, m.first)
 		}
 
-		full = max(full, after+span(b, q.first+q.others))
+		full = max(full, after+span(b, m.first+m.others))
 	}
 
-	q.first = left
+	m.first = left
 
 	if full != was {
 		l.full.Store(full)
@@ -106,11 +74,8 @@ func (l *Lease) QuickTurn(tick, after int64, b *rate.Bucket) bool {
 	return true
 }
 
-// overAt returns the instant of over, which is near tick.
-func (q *quick) overAt(tick int64) int64 { return tick + int64(int32(q.over-uint32(tick))) }
-
 // Touch has the processor fetch the balance, and what QuickTurn needs, while it still looks at the tick.
-func (l *Lease) Touch() { _ = l.quick.until.Load() }
+func (l *Lease) Touch() { _ = l.mark.until.Load() }
 
 // span returns the time of n tokens, µs, rounded up.
 func span(b *rate.Bucket, n int64) int64 {

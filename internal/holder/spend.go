@@ -122,7 +122,7 @@ func (l *Lease) Refund(now int64, p Payment) (ask bool) {
 
 	if p.Epoch == l.epoch.Load() && l.id != 0 && l.Spent()-l.told >= p.N {
 		l.balance.Add(p.N)
-		l.mark.first = min(l.mark.first, l.Spent()) // they may be spent again within this tick
+		l.mark.first = max(l.mark.first, l.held()-l.Spent()) // they may be spent again within this tick
 
 		return false
 	}

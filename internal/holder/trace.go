@@ -57,7 +57,7 @@ func (l *Lease) Trace(now int64) (t Trace, ok bool) {
 	switch w := h.counted(); h.terms().Algorithm {
 	case rate.TokenBucket, rate.LeakyBucket:
 		t.when = h.tat.Micros
-		ok = t.keep(h.tat.Frac, l.quick.others)
+		ok = t.keep(h.tat.Frac, l.mark.others)
 	case rate.FixedWindow:
 		t.when = w.end
 		ok = t.keep(w.late, w.used)
@@ -110,7 +110,7 @@ func (l *Lease) Resume(t *Trace) {
 	l.heard = heard{under: t.Terms, at: t.At}
 
 	if h := &l.heard; h.bucket() {
-		h.tat, l.quick.others = rate.Time{Micros: t.when, Frac: int64(t.part)}, int64(t.used)
+		h.tat, l.mark.others = rate.Time{Micros: t.when, Frac: int64(t.part)}, int64(t.used)
 	} else {
 		h.window = &window{used: int64(t.used), end: t.when, late: int64(t.part), asked: t.At}
 
