@@ -59,9 +59,7 @@ func (l *Lease) hearAhead(now int64, a *ledger.Answer) {
 		d.next = &next{id: ^uint64(0), from: from} // none is to be had: do not ask again
 	}
 
-	if w := l.heard.window; w != nil {
-		w.asked = l.sent.at
-	}
+	l.heard.counted().asked = l.sent.at
 
 	if l.sent.base == l.told && !l.sent.before.ok() {
 		l.sent = nil // no ask before it was lost
@@ -96,7 +94,7 @@ func (l *Lease) begin(now int64) {
 	l.refillBelow(min(l.demand.low(), n.granted))
 	l.Forgive()
 
-	l.heard.window = &window{used: n.granted, end: n.end, late: n.late, asked: l.heard.counted().asked}
+	l.heard.turnTo(&window{used: n.granted, end: n.end, late: n.late, asked: l.heard.counted().asked})
 
 	if s := l.sent; s != nil && s.lease == n.id {
 		s.late = false

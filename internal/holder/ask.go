@@ -260,11 +260,20 @@ func (l *Lease) settleDebt(now int64, a *ledger.Answer) {
 }
 
 // Lost gives up waiting for the answer to the ask on its way. The next ask names
-// the lease as it was known before.
-func (l *Lease) Lost() {
-	if l.sent != nil {
-		l.sent.seq = 0
+// the lease as it was known before. Until again, 0 for now, it would be lost as well.
+func (l *Lease) Lost(again int64) {
+	if s := l.sent; s != nil {
+		s.seq, s.again = 0, max(s.again, again)
 	}
+}
+
+// Again returns from when on another ask may be answered after one that was lost, 0 for now.
+func (l *Lease) Again() int64 {
+	if l.sent != nil {
+		return l.sent.again
+	}
+
+	return 0
 }
 
 // Missed reports whether the last ask was lost, and nothing that was heard since makes up for it.

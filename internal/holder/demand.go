@@ -93,7 +93,7 @@ func (d *demand) low() int64 {
 
 // want updates the demand and returns the balance to ask for, and whether that is to live long.
 func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
-	asked := max(0, spent-l.demand.spent) + l.unmet()
+	asked := max(0, spent-l.demand.spent) + l.takeUnmet()
 	l.demand.spent = spent
 
 	for _, n := range need.Takes {

@@ -2,14 +2,16 @@ package holder
 
 import "sync/atomic"
 
-// denial is what a Lease knows of a store that had too little. Requests read it without
-// the lock; it is written under it.
+// denial is what a Lease knows of a store that had too little, and whom it refused therefore.
+// Requests read it without the lock; it is written under it.
 type denial struct {
 	till    atomic.Int64 // until then a cost above what is here is denied
 	ask     atomic.Int64 // from then on it is asked about, since others may have given something back
 	over    atomic.Int64 // what the store had left when it said so
 	only    atomic.Int64 // the one cost that is denied, 0 for all above over
-	refused int64        // tokens that were asked for and not given since the last ask; only under the lock
+	quick   atomic.Int64 // requests for one token that were refused without the lock since Refused
+	refused int64        // requests that were refused since Refused under the lock
+	unmet   int64        // tokens that were asked for and not given since the last ask; under the lock as well
 }
 
 // deny returns the denial, to be written; under the lock.
@@ -74,18 +76,39 @@ func (l *Lease) Forgive() {
 	}
 }
 
-// Refuse counts n tokens of demand that was not met, which the next ask's size
-// takes into account. Under the lock.
+// Refuse counts a request that is refused, and n tokens of demand that was not met, which the next
+// ask's size takes into account. Under the lock.
 func (l *Lease) Refuse(n int64) {
-	if n > 0 {
-		l.deny().refused += n
+	d := l.deny()
+	d.refused++
+	d.unmet += n
+}
+
+// RefuseQuickly counts a request for one token that Denied says is denied. Without the lock.
+func (l *Lease) RefuseQuickly() {
+	if d := l.denial.Load(); d != nil {
+		d.quick.Add(1)
 	}
 }
 
-// unmet returns what Refuse counted since the last ask, which is the present one now.
-func (l *Lease) unmet() (n int64) {
+// Refused returns how many requests were refused since it last did, and how many of them quickly. Under the lock.
+func (l *Lease) Refused() (all, quick int64) {
+	d := l.denial.Load()
+	if d == nil {
+		return 0, 0
+	}
+
+	quick = d.quick.Swap(0)
+	all = d.refused + quick
+	d.refused, d.unmet = 0, d.unmet+quick
+
+	return all, quick
+}
+
+// takeUnmet returns what was not met since the last ask, which is the present one now.
+func (l *Lease) takeUnmet() (n int64) {
 	if d := l.denial.Load(); d != nil {
-		n, d.refused = d.refused, 0
+		n, d.unmet = d.unmet, 0
 	}
 
 	return n

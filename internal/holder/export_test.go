@@ -11,7 +11,7 @@ import (
 // Clone returns a copy of l that goes its own way.
 func (l *Lease) Clone() *Lease {
 	c := &Lease{Rest: &Rest{
-		id: l.id, granted: l.granted, told: l.told, over: l.over, open: l.open, heard: l.heard,
+		id: l.id, granted: l.granted, told: l.told, over: l.over, open: l.open,
 		demand: l.demand, edge: l.edge, credit: l.credit, returns: l.returns, long: l.long,
 	}}
 
@@ -24,9 +24,10 @@ func (l *Lease) Clone() *Lease {
 		*c.owe() = *l.dues
 	}
 
-	if l.heard.window != nil {
-		w := *l.heard.window
-		c.heard.window = &w
+	c.heard.under, c.heard.tat, c.heard.at = l.heard.under, l.heard.tat, l.heard.at
+
+	if w := l.heard.window.Load(); w != nil {
+		c.heard.turnTo(&window{used: w.used, prev: w.prev, wait: w.wait, end: w.end, late: w.late, asked: w.asked})
 	}
 
 	c.mark.first, c.mark.others, c.mark.left, c.mark.over = l.mark.first, l.mark.others, l.mark.left, l.mark.over

@@ -2,6 +2,7 @@ package holder
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/rate"
@@ -9,10 +10,11 @@ import (
 
 // heard is what the last answer said, in the holder's time.
 type heard struct {
-	under  *ledger.Terms // nil before the first answer
-	tat    rate.Time     // of a bucket: when it is full, leased tokens included
-	at     int64         // when its ask was sent; 0: never
-	window *window       // of a window or log; nil for a bucket
+	under *ledger.Terms // nil before the first answer
+	tat   rate.Time     // of a bucket: when it is full, leased tokens included
+	at    int64         // when its ask was sent; 0: never
+
+	window atomic.Pointer[window] // of a window or log; nil for a bucket
 }
 
 // window is what the last answer said of a window or log.
@@ -23,6 +25,8 @@ type window struct {
 	end   int64 // when it ends: told late rather than early,
 	late  int64 // by this at most
 	asked int64 // when the last ask was sent that was answered, be it about the next window
+
+	beyond atomic.Int64 // what was left beside the balance when Note last ran; without the lock
 }
 
 // Remaining returns what one central counter would have left at now, as far as
@@ -54,7 +58,7 @@ func (l *Lease) Note(now int64, b *rate.Bucket) {
 
 	h := &l.heard
 	if !h.bucket() {
-		l.beyond.Store(max(0, l.Remaining(now)-l.balance.Load()))
+		h.counted().beyond.Store(max(0, l.Remaining(now)-l.balance.Load()))
 		l.full.Store(now + l.Full(now) - h.counted().late) // told early rather than late
 
 		return
@@ -77,7 +81,7 @@ func (l *Lease) Whole() int64 { return l.full.Load() }
 
 // Beyond returns what a window had left, as far as Note knew, beside the balance; of a
 // bucket Whole tells it. Without the lock.
-func (l *Lease) Beyond() int64 { return l.beyond.Load() }
+func (l *Lease) Beyond() int64 { return l.heard.counted().beyond.Load() }
 
 // Full returns the µs from now until a bucket is full again or a window ends, own unspent tokens counted as not taken.
 func (l *Lease) Full(now int64) int64 {
@@ -158,21 +162,29 @@ func (h *heard) carries(t *ledger.Terms) *ledger.Terms {
 // takeIn has l.heard be what an answer says that came at now.
 func (l *Lease) takeIn(now, sentAt int64, a *ledger.Answer) {
 	h := &l.heard
-	*h = heard{under: h.carries(&a.Terms), tat: a.Level.Shift(sentAt), at: max(1, sentAt)}
+	h.under, h.tat, h.at = h.carries(&a.Terms), a.Level.Shift(sentAt), max(1, sentAt)
 	l.demand.holders = uint32(max(0, min(math.MaxUint32, a.Holders)))
 
-	if w := &a.Window; !h.bucket() {
-		h.window = &window{used: w.Used, prev: w.Prev, wait: w.Wait, end: now + w.Left, late: now - sentAt, asked: sentAt}
+	if w := &a.Window; h.bucket() {
+		h.window.Store(nil)
+	} else {
+		h.turnTo(&window{used: w.Used, prev: w.Prev, wait: w.Wait, end: now + w.Left, late: now - sentAt, asked: sentAt})
 	}
 }
 
+// turnTo has w be the window. What was left is told until Note runs.
+func (h *heard) turnTo(w *window) {
+	w.beyond.Store(h.counted().beyond.Load())
+	h.window.Store(w)
+}
+
 // counted returns what a window or log had counted at the answer, nothing for a bucket.
-func (h *heard) counted() window {
-	if h.window == nil {
-		return window{}
+func (h *heard) counted() *window {
+	if w := h.window.Load(); w != nil {
+		return w
 	}
 
-	return *h.window
+	return &window{}
 }
 
 func (h *heard) bucket() bool {

@@ -63,7 +63,6 @@ type Lease struct {
 // what most keys have none of at most times is behind pointers.
 type Rest struct {
 	// Of requests, without the lock.
-	beyond atomic.Int64           // what a window had left when Note last ran
 	denial atomic.Pointer[denial] // nil: nothing was ever refused
 	past   atomic.Int64           // spent of leases that ended, less what Admitted and More told
 
@@ -91,6 +90,7 @@ func New() *Lease { return &Lease{Rest: &Rest{}} }
 type sent struct {
 	seq    uint64 // 0: it is not on its way any more
 	at     int64
+	again  int64  // from when on another may be answered, if it was lost
 	sized  int64  // when the last ask was sent that took in the demand
 	lease  uint64 // that it names
 	ended  uint64

@@ -256,7 +256,7 @@ func (m *model) credit(inc uint64, debt int64) {
 
 func (m *model) ask(i int, p *process, local int64) {
 	if _, ok := p.lease.Asked(); ok {
-		p.lease.Lost()
+		p.lease.Lost(0)
 	}
 
 	m.seq++

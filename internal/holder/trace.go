@@ -40,7 +40,7 @@ func (l *Lease) Trace(now int64) (t Trace, ok bool) {
 		return t, false
 	}
 
-	if d := l.denial.Load(); denied == 0 && d != nil && d.refused != 0 {
+	if d := l.denial.Load(); denied == 0 && d != nil && d.unmet != 0 {
 		return t, false
 	}
 
@@ -107,16 +107,17 @@ func (t *Trace) Until() int64 {
 // Resume has a lease that is new go on where one was that left t. Under the lock.
 func (l *Lease) Resume(t *Trace) {
 	l.demand = demand{rate: t.rate, cost: float32(t.cost), holders: uint32(t.holders)}
-	l.heard = heard{under: t.Terms, at: t.At}
+	l.heard.under, l.heard.at = t.Terms, t.At
 
 	if h := &l.heard; h.bucket() {
 		h.tat, l.mark.others = rate.Time{Micros: t.when, Frac: int64(t.part)}, int64(t.used)
 	} else {
-		h.window = &window{used: int64(t.used), end: t.when, late: int64(t.part), asked: t.At}
-
+		w := &window{used: int64(t.used), end: t.when, late: int64(t.part), asked: t.At}
 		if t.Terms.Algorithm == rate.SlidingWindow {
-			h.window.prev = int64(t.last)
+			w.prev = int64(t.last)
 		}
+
+		h.window.Store(w)
 	}
 
 	if until := t.Until(); until != 0 {

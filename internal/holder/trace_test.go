@@ -180,7 +180,7 @@ func TestWhatIsAtStakeLeavesNoTrace(t *testing.T) {
 		{"an ask on its way", bucket, func(o *lone) { o.lease.Ask(start, holder.Exact{}, holder.Need{Seq: 2, Holder: 1}) }, false},
 		{"an ask that was lost", bucket, func(o *lone) {
 			o.lease.Ask(start+1, holder.Exact{}, holder.Need{Seq: 2, Holder: 1})
-			o.lease.Lost()
+			o.lease.Lost(0)
 		}, false},
 		{"a refund", bucket, func(o *lone) { o.lease.Refund(start, holder.Payment{Epoch: storeEpoch, N: 1, End: start * 2}) }, false},
 		{"a refusal", bucket, func(o *lone) { o.ask(start, 100) }, true},

@@ -158,7 +158,7 @@ func (x *explorer) need(w *world, i int, need holder.Need) holder.Need {
 
 func (x *explorer) ask(w *world, i int, need holder.Need) {
 	l := w.sides[i].own()
-	l.Lost()
+	l.Lost(0)
 
 	build := l.Ask
 	if x.long && slices.Contains(need.Needs, 2) {

@@ -29,20 +29,17 @@ type Entry struct {
 type rest struct {
 	lease holder.Rest
 
-	quick  atomic.Int64 // requests for one token that were denied from memory without the lock
-	line   *line        // nil: nobody waits
-	used   int64        // when a request last came to the slow path
-	downTo int64        // until then its store does not answer
-	due    int64        // when it is to be visited, which may be turns away; under the wheel's lock
-	asking atomic.Bool  // it is in the queue
-	denied uint32       // requests denied from memory under the lock since fold: fewer than 2^32 come while a lease lives
-	asks   uint32       // messages about it
-	lead   uint32       // how long before the end of its window it asks for the next one, µs
-	won    uint32       // when the store last gave it a take, in units of 2^wonShift µs, the lower half; 0: never
-	visit  uint8        // the wheel's slot for it; under the wheel's lock
-	ahead  bool         // its next ask is for the next window
-	gone   bool         // it is in no table any more
-	stray  bool         // it never was, since the table is full; set before anyone else sees it
+	line   *line       // nil: nobody waits
+	used   int64       // when a request last came to the slow path
+	due    int64       // when it is to be visited, which may be turns away; under the wheel's lock
+	asking atomic.Bool // it is in the queue
+	asks   uint32      // messages about it
+	lead   uint32      // how long before the end of its window it asks for the next one, µs
+	won    uint32      // when the store last gave it a take, in units of 2^wonShift µs, the lower half; 0: never
+	visit  uint8       // the wheel's slot for it; under the wheel's lock
+	ahead  bool        // its next ask is for the next window
+	gone   bool        // it is in no table any more
+	stray  bool        // it never was, since the table is full; set before anyone else sees it
 }
 
 // rule returns the rule that the entry is of.

@@ -273,8 +273,6 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 		return false
 	}
 
-	e.downTo = 0
-
 	if shared, own := e.rule().terms.Load(), e.rule().own.Load(); e.Share(shared) != shared && own != nil &&
 		own.bucket.Bucket == a.Answer.Terms.Bucket && own.ttl == a.Answer.Terms.TTL {
 		e.rule().terms.Store(e.Share(nil))
@@ -306,11 +304,12 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 
 // lost is an ask without a usable answer; under the lock.
 func (e *Entry) lost(now int64, transient bool) {
-	e.Lost()
-
+	var again int64
 	if !transient {
-		e.downTo = now + e.rule().table.out.jittered(keyBackoff)
+		again = now + e.rule().table.out.jittered(keyBackoff)
 	}
+
+	e.Lost(again)
 
 	e.crash()
 }

@@ -91,7 +91,7 @@ func (e *Entry) landTake(now int64, w *waiter, taken bool) {
 		}
 
 		// The store had less than this cost, though something: asking again at once would bring the same.
-		e.denied++
+		e.Refuse(0)
 		e.refuse(&w.out, now, w.n, OverLimit)
 		w.out.Origin = FromStore
 		e.tell(w, given)

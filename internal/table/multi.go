@@ -126,7 +126,7 @@ func (h *Hit) refuse() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	e.denied++
+	e.Refuse(0)
 	e.refuse(&h.Out, h.Rule.table.clock.Now(), h.Cost, OverLimit)
 }
 

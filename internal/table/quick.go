@@ -95,7 +95,7 @@ func (e *Entry) quickRefusal(tick int64, out *Outcome) bool {
 		return false
 	}
 
-	e.quick.Add(1)
+	e.RefuseQuickly()
 
 	out.Kind, out.Origin = OverLimit, FromLease
 	out.Burst, out.Quota, out.Window = l.burst, l.quota, l.window

@@ -88,13 +88,10 @@ func (c *decided) add(out *Outcome, n int64) {
 // fold moves what the lease counted into the rule's counts; under the lock.
 func (e *Entry) fold() {
 	l, allowed := e.limits.Load(), e.Admitted()
-	quick := e.quick.Swap(0)
-	denied := int64(e.denied) + quick
-	e.denied = 0
+	denied, quick := e.Refused()
 	l.counts.allowed[FromLease].Add(allowed)
 	l.counts.denied[FromLease].Add(denied)
 	l.tally.fold(allowed, denied)
-	e.Refuse(quick)
 
 	if quick > 0 {
 		e.used = e.rule().table.clock.Now() // which they did not read

@@ -201,7 +201,7 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 
 // deny refuses what is known to be too much; under the lock.
 func (e *Entry) deny(now, n int64, out *Outcome) bool {
-	kind := OverLimit
+	kind, unmet := OverLimit, int64(0)
 
 	switch _, denied := e.Denied(now, n); {
 	case e.limits.Load().bucket.Burst == 0:
@@ -211,10 +211,10 @@ func (e *Entry) deny(now, n int64, out *Outcome) bool {
 	case !denied:
 		return false
 	default:
-		e.Refuse(n)
+		unmet = n
 	}
 
-	e.denied++
+	e.Refuse(unmet)
 	e.refuse(out, now, n, kind)
 
 	return true
@@ -233,5 +233,5 @@ func (e *Entry) down(now int64) (down, probe bool) {
 		return true, false // a flight is under way and late: nobody waits for it any more
 	}
 
-	return now < e.downTo, false
+	return now < e.Again(), false
 }

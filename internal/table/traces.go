@@ -261,7 +261,7 @@ const (
 // leaveTrace has the entry leave a trace, and reports whether it may leave the table, since nothing is at stake of it; under the lock.
 func (e *Entry) leaveTrace(now int64) bool {
 	t, ok := e.Trace(now)
-	if !ok || now < e.downTo || e.leaving() {
+	if !ok || e.leaving() {
 		return false
 	}
 

@@ -180,8 +180,8 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	switch {
 	case flying || len(e.waits()) > 0:
 		return now + busyAgain, false
-	case now < e.downTo && (ahead || refresh != 0 || e.Owes()): // a dead store node with many keys is not asked for each at every visit
-		return e.downTo, false
+	case now < e.Again() && (ahead || refresh != 0 || e.Owes()): // a dead store node with many keys is not asked for each at every visit
+		return e.Again(), false
 	case ahead && now >= early && !e.leaving():
 		e.ahead = true
 
