@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,10 @@ const (
 	block = 10_000
 	// rested is how long nobody asks before keys without a lease are at rest.
 	rested = 300 * time.Millisecond
+	// What each of the askers asks for, by Zipf's law: 20,000 requests a second of all of them.
+	mixFor  = 3 * time.Second
+	mixEach = 20_000 * int(mixFor/time.Second) / askers
+	mixSkew = 1.1
 )
 
 // holdings are the rows of a holder whose coordinator is elsewhere: here it is in this process, asked by calls that carry
@@ -31,6 +36,7 @@ func holdings() []entrant {
 	return []entrant{
 		{name: "Leaseway, a holder of keys that are asked for seldom", side: ours, measure: holding(seldom, 1)},
 		{name: "Leaseway, a holder of a lease of each key", side: ours, measure: holding("limit: 100000, window: 1h, lease: {ttl: 1m}", 2)},
+		{name: "Leaseway, a holder of keys by Zipf's law", side: ours, measure: mixedHolding},
 	}
 }
 
@@ -62,6 +68,31 @@ func holding(limit string, times int) func(column int) (sample, error) {
 
 		return sample{value: float64(with-without) / memoryKeys}, nil
 	}
+}
+
+// mixedHolding measures what a holder takes as one does in use: for three seconds its keys come by Zipf's law, so that
+// some are leased, and of most nothing is. What it takes is divided by the keys that it knows then.
+func mixedHolding(column int) (sample, error) {
+	h, err := newHolding("limit: 6000, window: 1m")
+	if err != nil {
+		return sample{}, err
+	}
+
+	defer h.close()
+
+	h.mix()
+
+	keys := h.table.Stats().Keys
+
+	if column == 1 {
+		<-time.After(settled)
+	}
+
+	with := heapInUse()
+	h.stop()
+	without := heapInUse()
+
+	return sample{value: max(0, float64(with)-float64(without)) / float64(keys)}, nil
 }
 
 type holdingRig struct {
@@ -132,6 +163,30 @@ func (h *holdingRig) ask(from int64) error {
 	}
 
 	return nil
+}
+
+// mix asks by Zipf's law, at a rate that a slow machine keeps up with.
+func (h *holdingRig) mix() {
+	var wg sync.WaitGroup
+
+	r, begin := h.table.Rule("r"), time.Now()
+
+	for i := range askers {
+		wg.Go(func() {
+			var out table.Outcome
+
+			keys := rand.NewZipf(rand.New(rand.NewPCG(1, uint64(i))), mixSkew, 1, 10*memoryKeys-1)
+
+			for n := range mixEach {
+				<-time.After(time.Until(begin.Add(mixFor * time.Duration(n) / time.Duration(mixEach))))
+
+				out = table.Outcome{}
+				r.Take(context.Background(), fmt.Sprintf("user-%06d", keys.Uint64()), 1, &out)
+			}
+		})
+	}
+
+	wg.Wait()
 }
 
 // stop lets the holder go, and keeps its coordinator.
