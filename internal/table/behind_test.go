@@ -66,8 +66,8 @@ func TestACoordinatorThatIsBehindIsAskedAgain(t *testing.T) {
 		}
 	}
 
-	if source.calls != 3 {
-		t.Errorf("%d calls were made, want one, and two to the one that was behind", source.calls)
+	if source.calls.Load() != 3 {
+		t.Errorf("%d calls were made, want one, and two to the one that was behind", source.calls.Load())
 	}
 }
 

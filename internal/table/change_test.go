@@ -106,11 +106,11 @@ func TestIdleKeysLeave(t *testing.T) {
 		t.Errorf("%d keys stayed, want the one that denies", n)
 	}
 
-	calls := r.holders[0].gate.calls
+	calls := r.holders[0].gate.calls.Load()
 	r.times(0, "slow", "abuser", 1000)
 
-	if r.holders[0].gate.calls != calls {
-		t.Errorf("denying cost %d calls", r.holders[0].gate.calls-calls)
+	if r.holders[0].gate.calls.Load() != calls {
+		t.Errorf("denying cost %d calls", r.holders[0].gate.calls.Load()-calls)
 	}
 }
 

@@ -21,10 +21,10 @@ func TestTheFirstRequestOfAWindow(t *testing.T) {
 
 	r.to(rigStart + sec)
 
-	calls := r.holders[0].gate.calls
+	calls := r.holders[0].gate.calls.Load()
 	first := r.take(0, "r", "k", 1)
 
-	if calls != r.holders[0].gate.calls || first.Kind != table.Allowed {
+	if calls != r.holders[0].gate.calls.Load() || first.Kind != table.Allowed {
 		t.Fatalf("no lease of the new window was there: %+v", first)
 	}
 

@@ -50,7 +50,7 @@ func TestAnOutageFollowsTheRule(t *testing.T) {
 			}
 
 			// One call failed; after it nobody tried again for every request.
-			if n := r.holders[0].gate.calls; n > 2 {
+			if n := r.holders[0].gate.calls.Load(); n > 2 {
 				t.Errorf("%d calls to a coordinator that does not answer", n)
 			}
 		})

@@ -87,8 +87,8 @@ func TestRefusalsTellTheWholeWait(t *testing.T) {
 			r.wait(250 * ms)
 		}
 
-		if r.holders[0].gate.calls > 80 {
-			t.Errorf("%s: %d calls", c.algorithm, r.holders[0].gate.calls)
+		if r.holders[0].gate.calls.Load() > 80 {
+			t.Errorf("%s: %d calls", c.algorithm, r.holders[0].gate.calls.Load())
 		}
 	}
 }

@@ -155,7 +155,7 @@ func TestAKeyThatIsRefusedRests(t *testing.T) {
 				t.Fatalf("%d passed of the first two, want one", n)
 			}
 
-			calls := r.holders[0].gate.calls
+			calls := r.holders[0].gate.calls.Load()
 
 			for _, at := range []int64{10 * sec, 20 * sec, 400 * sec, 590 * sec, c.ends - ms} {
 				r.to(rigStart + at)
@@ -170,7 +170,7 @@ func TestAKeyThatIsRefusedRests(t *testing.T) {
 				}
 			}
 
-			if n := r.holders[0].gate.calls - calls; n > 1 { // what is denied for longer than half an hour may ask a little sooner
+			if n := r.holders[0].gate.calls.Load() - calls; n > 1 { // what is denied for longer than half an hour may ask a little sooner
 				t.Errorf("%d calls for a key that was refused", n)
 			}
 

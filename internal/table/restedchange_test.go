@@ -51,7 +51,7 @@ func TestRefusedKeysAtRestMakeRoom(t *testing.T) {
 
 	r.wait(5 * sec)
 
-	calls := r.holders[0].gate.calls
+	calls := r.holders[0].gate.calls.Load()
 
 	r.take(0, "other", "k", 1)
 	r.wait(100 * ms)
@@ -61,7 +61,7 @@ func TestRefusedKeysAtRestMakeRoom(t *testing.T) {
 		t.Errorf("%d keys, %d not remembered: want some, at most %d, and all of them remembered", s.Keys, s.Overflow, most)
 	}
 
-	if n := r.holders[0].gate.calls - calls; n > 2 {
+	if n := r.holders[0].gate.calls.Load() - calls; n > 2 {
 		t.Errorf("%d calls for two requests", n)
 	}
 

@@ -19,10 +19,10 @@ func TestDebtOfARetiredRule(t *testing.T) {
 	r.heal()
 	r.wait(10 * sec)
 
-	calls := r.holders[0].gate.calls
+	calls := r.holders[0].gate.calls.Load()
 	r.wait(10 * sec)
 
-	if n := r.holders[0].gate.calls - calls; n > 0 {
+	if n := r.holders[0].gate.calls.Load() - calls; n > 0 {
 		t.Errorf("%d calls within 10 s about a rule that nobody has", n)
 	}
 }
@@ -40,12 +40,12 @@ func TestALeaseOfARetiredRule(t *testing.T) {
 		r.take(0, "r", "k", 1)
 	}
 
-	calls := r.holders[0].gate.calls
+	calls := r.holders[0].gate.calls.Load()
 
 	r.apply("rules: [" + other + "]")
 	r.wait(sec)
 
-	if n := r.holders[0].gate.calls - calls; n > 2 {
+	if n := r.holders[0].gate.calls.Load() - calls; n > 2 {
 		t.Errorf("%d calls about a lease of a rule that nobody has", n)
 	}
 }

@@ -3,6 +3,7 @@ package table_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,11 +51,11 @@ type gate struct {
 
 	err    error
 	broken bool // panics
-	calls  int
+	calls  atomic.Int64
 }
 
 func (g *gate) Acquire(ctx context.Context, b *ledger.Batch) (*ledger.Answers, error) {
-	g.calls++
+	g.calls.Add(1)
 
 	if g.broken {
 		panic("a bug in the source")

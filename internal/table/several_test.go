@@ -68,7 +68,7 @@ func TestACostAboveWhatIsLeftIsAnswered(t *testing.T) {
 		r.wait(10 * ms)
 	}
 
-	calls := r.holders[1].gate.calls
+	calls := r.holders[1].gate.calls.Load()
 
 	if out := r.take(1, "a", "k", 930); out.Kind != table.OverLimit || out.RetryAfter <= 0 {
 		t.Errorf("930 of 1,000 with 60 spent and 44 leased: %+v", out)
@@ -78,7 +78,7 @@ func TestACostAboveWhatIsLeftIsAnswered(t *testing.T) {
 		t.Errorf("under two rules: %+v", hits[0].Out)
 	}
 
-	if n := r.holders[1].gate.calls - calls; n > 20 {
+	if n := r.holders[1].gate.calls.Load() - calls; n > 20 {
 		t.Errorf("%d calls for two requests", n)
 	}
 }
@@ -140,13 +140,13 @@ func TestAfterCloseItIsAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	calls := r.holders[0].gate.calls
+	calls := r.holders[0].gate.calls.Load()
 
 	if out := r.take(0, "a", "k", 1); out.Origin != table.FromLocal || !r.holders[0].Stats().Down {
 		t.Errorf("a request after Close: %+v", out)
 	}
 
-	if n := r.holders[0].gate.calls - calls; n > 0 {
+	if n := r.holders[0].gate.calls.Load() - calls; n > 0 {
 		t.Errorf("it made %d calls", n)
 	}
 }

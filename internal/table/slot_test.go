@@ -63,13 +63,13 @@ func TestASlotGoesToTheNextInLineHere(t *testing.T) {
 		r.must(true, 0, "of the first five")
 	}
 
-	calls := r.holders[0].gate.calls
+	calls := r.holders[0].gate.calls.Load()
 	for range 100 {
 		r.must(false, 0, "a sixth")
 	}
 
-	if r.holders[0].gate.calls != calls {
-		t.Errorf("all slots are here, and it took %d calls to say so", r.holders[0].gate.calls-calls)
+	if r.holders[0].gate.calls.Load() != calls {
+		t.Errorf("all slots are here, and it took %d calls to say so", r.holders[0].gate.calls.Load()-calls)
 	}
 }
 
@@ -206,14 +206,14 @@ func TestManySlotsAreLocal(t *testing.T) {
 
 	r.to(r.now + sec)
 
-	calls := r.holders[0].gate.calls
+	calls := r.holders[0].gate.calls.Load()
 
 	for i := range 2000 {
 		held[i%100].Slot.Release()
 		held[i%100] = r.must(true, 0, "one ends, the next comes")
 	}
 
-	if n := r.holders[0].gate.calls - calls; n > 0 {
+	if n := r.holders[0].gate.calls.Load() - calls; n > 0 {
 		t.Errorf("2000 requests at a steady 100 in flight took %d calls", n)
 	}
 
