@@ -114,7 +114,12 @@ func (l *loan) pass(n, level, soon int64, out *Outcome) {
 
 	out.Kind, out.Origin = Allowed, FromLease
 	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
-	out.Remaining, out.Reset, out.RetryAfter = v.left(level, soon), max(0, v.micros(level)-soon), 0
+	out.Remaining, out.Reset, out.RetryAfter = v.left(level, soon), 0, 0
+
+	if level > soon*v.bucket.Q { // else it is whole by then, as under large limits, which so take no division
+		out.Reset = v.micros(level) - soon
+	}
+
 	out.Charge = Charge{of: &l.name, epoch: loanEpoch, cost: n, end: forever}
 
 	if n != 1 {
