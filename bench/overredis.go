@@ -220,7 +220,7 @@ func (r *renewals) written(s *redisstore.Store, size int) (calls []string, err e
 	return calls, nil
 }
 
-// pipeline sends calls of size commands each through one connection, inFlight of them at once.
+// pipeline sends calls of size keys each through one connection, inFlight of them at once.
 func pipeline(address string, calls []string, size int) error {
 	conn, err := net.Dial("tcp", address) //nolint:noctx // a server of our own on this machine
 	if err != nil {
@@ -261,9 +261,13 @@ func pipeline(address string, calls []string, size int) error {
 	return errors.Join(wrong, <-sent)
 }
 
-// skipReply reads one bulk string, which is what the function returns.
+// skipReply reads one bulk string, of those that the function returns.
 func skipReply(from *bufio.Reader) error {
 	head, err := from.ReadSlice('\n')
+	if err == nil && head[0] == '*' { // which says how many follow
+		head, err = from.ReadSlice('\n')
+	}
+
 	if err != nil {
 		return err
 	}

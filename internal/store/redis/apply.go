@@ -3,11 +3,11 @@ package redis
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/leaseway/leaseway/internal/ledger"
 	"github.com/leaseway/leaseway/internal/store"
 )
 
@@ -21,6 +21,8 @@ type call struct {
 	results []store.Result
 	open    []int // ops without an answer that may go out
 	moving  []int // of them, those whose slot is on its way to another node
+	apart   bool  // each goes out by itself
+	unknown bool  // a node did not know a function
 }
 
 // Apply applies the ops, all nodes at once; see store.Store. Ops of a node that
@@ -75,7 +77,12 @@ func (c *call) rounds(ctx context.Context) {
 		}
 
 		s.counts.again.Add(int64(len(c.open)))
-		s.library.load(ctx, s.client, seen)
+
+		if c.unknown {
+			s.library.load(ctx, s.client, seen)
+		}
+
+		c.apart = true
 	}
 }
 
@@ -106,22 +113,16 @@ const (
 	none refusal = iota
 	movingSlot
 	unknownFunction
+	elsewhere // by one that was asked for several ops at once, and does not have the keys of this one, or is no master any more
 )
 
 // send sends what is open, takes in what comes of it, and leaves open or moving
 // what was refused before anything was done.
 func (c *call) send(ctx context.Context) {
-	commands, slots := make([]rueidis.Completed, len(c.open)), make([]uint16, len(c.open))
-	now := c.store.told()
-
-	for k, i := range c.open {
-		commands[k], slots[k] = c.store.command(&c.ops[i], now)
-	}
-
 	sent := c.open
-	c.open, c.moving = sent[:0], c.moving[:0] // what is written lies behind what is read
+	c.open, c.moving, c.unknown = sent[:0], c.moving[:0], false // what is written lies behind what is read
 
-	for k, reply := range c.store.exchange(ctx, commands, slots) {
+	for k, reply := range c.store.exchange(ctx, c.errands(sent), c.apart) {
 		i := sent[k]
 
 		if reply.err == nil {
@@ -134,12 +135,38 @@ func (c *call) send(ctx context.Context) {
 
 		switch refusalOf(reply.err) {
 		case unknownFunction:
+			c.open, c.unknown = append(c.open, i), true
+		case elsewhere:
 			c.open = append(c.open, i)
 		case movingSlot:
 			c.moving = append(c.moving, i)
 		case none:
 		}
 	}
+}
+
+// An errand is an op as Redis is told it.
+type errand struct {
+	at         place
+	terms, ask string // as Lua reads them
+}
+
+// errands returns what Redis is told of some ops. It keeps no part of them.
+func (c *call) errands(ops []int) []errand {
+	errands := make([]errand, len(ops))
+
+	for k, i := range ops {
+		op, e := &c.ops[i], &errands[k]
+		e.at, e.ask = c.store.names.place(op.Key), askBytes(&op.Ask)
+
+		if k > 0 && op.Terms == c.ops[ops[k-1]].Terms { // as of most, which are under one rule
+			e.terms = errands[k-1].terms
+		} else {
+			e.terms = termsBytes(&op.Terms)
+		}
+	}
+
+	return errands
 }
 
 // take takes in the answer to an op.
@@ -176,44 +203,21 @@ func refusalOf(err error) refusal {
 		return unknownFunction
 	case e.IsTryAgain():
 		return movingSlot
+	case isElsewhere(e):
+		return elsewhere
 	default:
 		return none
 	}
 }
 
-// command returns one op as Redis is told it, and its slot. It keeps no part of the op.
-func (s *Store) command(op *store.Op, now string) (command rueidis.Completed, slot uint16) {
-	at := s.names.place(op.Key)
-	terms, ask := opBytes(op)
-
-	call := s.client.B().Fcall().Function(s.library.op).Numkeys(3).Key(at.group, at.held, at.mark).Arg(at.name, terms, ask)
-	if now != "" {
-		call = call.Arg(s.least, now)
-	}
-
-	return call.Build(), at.slot
+// termsBytes returns terms as Lua reads them.
+func termsBytes(terms *ledger.Terms) string {
+	return rueidis.BinaryString(appendTerms(make([]byte, 0, maxTerms), terms))
 }
 
-// opBytes returns the terms and the ask of an op, as Lua reads them.
-func opBytes(op *store.Op) (terms, ask string) {
-	bytes := make([]byte, 0, 4+64+1+13*8+2+8*(len(op.Ask.Takes)+len(op.Ask.Needs)))
-	bytes = appendTerms(bytes, &op.Terms)
-	n := len(bytes)
-	bytes = appendAsk(bytes, &op.Ask)
-
-	return rueidis.BinaryString(bytes[:n]), rueidis.BinaryString(bytes[n:])
-}
-
-// Commands returns the commands that Apply would send for ops, each with its arguments: what Redis itself needs for
-// them, and what all else around it adds, is measured by these.
-func (s *Store) Commands(ops []store.Op) [][]string {
-	commands := make([][]string, len(ops))
-	for i := range ops {
-		command, _ := s.command(&ops[i], "")
-		commands[i] = slices.Clone(command.Commands())
-	}
-
-	return commands
+// askBytes returns an ask as Lua reads it.
+func askBytes(ask *ledger.Ask) string {
+	return rueidis.BinaryString(appendAsk(make([]byte, 0, 1+13*8+2+8*(len(ask.Takes)+len(ask.Needs))), ask))
 }
 
 // sleep waits for d, and reports whether ctx lasted as long.

@@ -31,6 +31,7 @@ const (
 	answerFound      = 64 // it found that data was lost
 	answerOver       = 128
 
+	maxTerms   = 4 + 64
 	answerSize = 1 + 18*8
 	levelSize  = 2 * 8 // of the answer to a take that is given
 
@@ -176,6 +177,21 @@ func appendAsk(b []byte, a *ledger.Ask) []byte {
 	}
 
 	return b
+}
+
+// shortAsk returns what appendAsk wrote of an ask for one take and nothing else as the 40 bytes that say it, and of any other as it is.
+// Holders ask so for keys that they see seldom.
+func shortAsk(ask string) string {
+	const lease, debt, acked, raiseTo, takes = 1 + 3*8, 1 + 7*8, 1 + 8*8, 1 + 9*8, 1 + 13*8
+
+	zeros := string(make([]byte, 4*8))
+
+	if len(ask) != takes+2+8 || ask[0] != 0 || ask[lease:debt] != zeros || ask[debt:acked] != ask[acked:raiseTo] ||
+		ask[raiseTo:takes] != zeros || ask[takes:takes+2] != "\x01\x00" {
+		return ask
+	}
+
+	return ask[1:lease] + ask[debt:acked] + ask[takes+2:]
 }
 
 var errAnswer = errors.New("an answer of Redis cannot be read: it comes from another script")

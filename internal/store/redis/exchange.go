@@ -8,26 +8,31 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A reply is what came of one command.
+// A reply is what came of one errand.
 type reply struct {
 	bytes []byte
 	err   error
 }
 
-// A group is the commands that one node is sent by one call, and what came of them.
+// A group is the errands that one node is sent by one call, and what came of them.
 type group struct {
-	node     *node
-	index    []int // of the commands in the call
-	commands []rueidis.Completed
-	replies  []reply
+	node    *node
+	index   []int // of the errands in the call
+	errands []errand
+	apart   bool // each is a command of its own
+	replies []reply
 }
 
-// exchange sends commands to the nodes that have their slots, to all at once, and
-// returns the replies, in order. A node that is silent fails its own commands
+// exchange sends errands to the nodes that have their slots, to all at once, each by itself if apart, and
+// returns the replies, in order. A node that is silent fails its own errands
 // only: what the others answer is not kept waiting beyond a part of ctx's time.
-func (s *Store) exchange(ctx context.Context, commands []rueidis.Completed, slots []uint16) []reply {
-	replies := make([]reply, len(commands))
-	asked := s.admitted(patience(ctx), commands, slots, replies)
+func (s *Store) exchange(ctx context.Context, errands []errand, apart bool) []reply {
+	replies := make([]reply, len(errands))
+	asked := s.admitted(patience(ctx), errands, replies)
+
+	for i := range asked {
+		asked[i].apart = apart
+	}
 
 	if len(asked) == 1 { // as most calls are when keys are few: nobody is kept waiting
 		s.ask(ctx, &asked[0])
@@ -58,15 +63,15 @@ func (s *Store) exchange(ctx context.Context, commands []rueidis.Completed, slot
 	return replies
 }
 
-// admitted sorts commands by node, and gives those of silent nodes their reply.
-func (s *Store) admitted(wait time.Duration, commands []rueidis.Completed, slots []uint16, replies []reply) []group {
+// admitted sorts errands by node, and gives those of silent nodes their reply.
+func (s *Store) admitted(wait time.Duration, errands []errand, replies []reply) []group {
 	now := s.elapsed()
 	l := s.layout.Load()
 	groups := make([]group, len(l.nodes))
 
-	for k := range commands {
-		g := &groups[l.bySlot[slots[k]]]
-		g.index, g.commands = append(g.index, k), append(g.commands, commands[k])
+	for k := range errands {
+		g := &groups[l.bySlot[errands[k].at.slot]]
+		g.index, g.errands = append(g.index, k), append(g.errands, errands[k])
 	}
 
 	asked := groups[:0]
@@ -89,15 +94,18 @@ func (s *Store) admitted(wait time.Duration, commands []rueidis.Completed, slots
 	return asked
 }
 
-// ask sends one node its commands.
+// ask sends one node its errands.
 func (s *Store) ask(ctx context.Context, g *group) {
-	g.replies = make([]reply, len(g.commands))
 	answered, began, least := false, s.elapsed(), patience(ctx)
 
-	for i, response := range s.client.DoMulti(ctx, g.commands...) {
-		bytes, err := response.AsBytes()
-		g.replies[i] = reply{bytes, err}
+	if client := g.node.several(began); client == nil || g.apart || len(g.errands) == 1 {
+		g.replies = s.askEach(ctx, g.errands)
+	} else {
+		g.replies = s.askTogether(ctx, g.node, client, g.errands)
+	}
 
+	for i := range g.replies {
+		err := g.replies[i].err
 		if _, refused := rueidis.IsRedisErr(err); err == nil || refused {
 			answered = true
 		}

@@ -25,6 +25,7 @@ type library struct {
 	name string
 	text string // as FUNCTION LOAD takes it
 	op   string // the function of one op
+	ops  string // the function of several ops, whatever their slots
 	move string // the function of one op in a slot that is on its way to another node
 	beat string // the function that notes who lives
 
@@ -46,16 +47,18 @@ func newLibrary() (*library, error) {
 	return libraryOf(body), nil
 }
 
-// libraryOf makes a library of Lua that has the functions op, move, beat and number.
+// libraryOf makes a library of Lua that has the functions op, ops, move, beat and number.
 func libraryOf(body string) *library {
 	sum := sha256.Sum256([]byte(body))
 	digest := hex.EncodeToString(sum[:6])
 	l := &library{
-		name: libraryPrefix + digest, op: "leaseway_op_" + digest, move: "leaseway_move_" + digest, beat: "leaseway_beat_" + digest,
+		name: libraryPrefix + digest, op: "leaseway_op_" + digest, ops: "leaseway_ops_" + digest,
+		move: "leaseway_move_" + digest, beat: "leaseway_beat_" + digest,
 		number: "leaseway_number_" + digest,
 	}
 	l.text = "#!lua name=" + l.name + "\n" + body +
 		"redis.register_function('" + l.op + "', op)\n" +
+		"redis.register_function{function_name='" + l.ops + "', callback=ops, flags={'allow-cross-slot-keys'}}\n" +
 		"redis.register_function('" + l.move + "', move)\n" +
 		"redis.register_function('" + l.beat + "', beat)\n" +
 		"redis.register_function('" + l.number + "', number)\n"

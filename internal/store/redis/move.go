@@ -126,8 +126,6 @@ func (s *Store) lookCommand(op *store.Op, m *mover, in where, now string) rueidi
 	case inGroup, begun:
 	}
 
-	terms, ask := opBytes(op)
-
 	return s.client.B().Fcall().Function(s.library.move).Numkeys(1).Key(key).
-		Arg(m.at.name, terms, ask, s.least, now, string(in), m.at.held, m.loss).Build()
+		Arg(m.at.name, termsBytes(&op.Terms), askBytes(&op.Ask), s.least, now, string(in), m.at.held, m.loss).Build()
 }

@@ -37,8 +37,10 @@ var errLate = errors.New("its node has not answered yet, though others have")
 //	well ── missesMost groups without an answer ──> silent ── an answer to the one group now and then ──> well
 type node struct {
 	address string
-	misses  atomic.Int64 // in a row
-	until   atomic.Int64 // when silent, when it may be asked again: ns since the store's start
+	client  atomic.Pointer[rueidis.Client] // of this node alone; nil while it is not known
+	apart   atomic.Int64                   // until when each op is a command of its own: ns since the store's start
+	misses  atomic.Int64                   // in a row
+	until   atomic.Int64                   // when silent, when it may be asked again: ns since the store's start
 }
 
 // admits reports whether the node may be asked at now, by a call that waits for so long: always when it is well, and once in a while
@@ -60,6 +62,16 @@ func (n *node) heard(answered bool, now int64) {
 	} else if n.misses.Add(1) >= missesMost {
 		n.rest(now + jittered(silentFor))
 	}
+}
+
+// several returns what may be used at now to ask the node for several ops at once; nil where it may not.
+func (n *node) several(now int64) rueidis.Client {
+	client := n.client.Load()
+	if client == nil || now < n.apart.Load() {
+		return nil
+	}
+
+	return *client
 }
 
 // rest has nothing asked of the node before an instant, or for as long as it is anyway: what is heard late, of an earlier call,
@@ -84,7 +96,14 @@ type layout struct {
 }
 
 // alone is the layout of one server, or of a cluster that does not tell.
-func alone() *layout { return &layout{nodes: []*node{{address: "the server"}}} }
+func alone(client rueidis.Client) *layout {
+	n := &node{address: "the server"}
+	if client.Mode() != rueidis.ClientModeCluster {
+		n.client.Store(&client)
+	}
+
+	return &layout{nodes: []*node{n}}
+}
 
 // look brings the layout up to date, in the background, unless somebody does
 // already. It is not part of the call that finds it out of date.
@@ -120,6 +139,16 @@ func (s *Store) lookNow(ctx context.Context) {
 	}
 
 	if len(fresh.nodes) > 0 {
+		clients := s.client.Nodes()
+
+		for _, n := range fresh.nodes {
+			if client, ok := clients[n.address]; ok {
+				n.client.Store(&client)
+			} else {
+				n.client.Store(nil)
+			}
+		}
+
 		s.layout.Store(fresh)
 	}
 }

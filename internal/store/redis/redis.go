@@ -9,13 +9,13 @@
 //
 // The function (lua) is package ledger once more, step by step under the same
 // names, on the same integers: all of them are below 2^53, where Lua's doubles
-// are exact. It runs in Redis 7 or later, at Redis's time, on keys that it
-// declares and that share one slot whatever bytes a client's key has.
+// are exact. It runs in Redis 7 or later, at Redis's time, on keys
+// that share one slot whatever bytes a client's key has.
 //
-// All ops of a call go out at once, one pipeline for each node. What a node
+// All ops of a call go out at once, those of a node in one command (together.go). What a node
 // refuses before it has done anything is sent again: an unknown function after
-// the library was loaded, an op whose slot is on its way to another node in steps
-// that need one key each (move.go). What may have been done is not: its result is an
+// the library was loaded, an op whose keys are not that node's by itself, to wherever its slot is, and one
+// whose slot is on its way to another node in steps that need one key each (move.go). What may have been done is not: its result is an
 // error, and its sender may ask once more with the same seq, which the ledger
 // answers without counting twice. READONLY, OOM and the like are errors of the
 // op, never an answer. A node that does not answer costs its own ops only
@@ -153,7 +153,6 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 	}
 
 	s := &Store{names: newNames(cfg.Prefix), clock: cfg.Clock, least: "1", began: time.Now()}
-	s.layout.Store(alone())
 
 	if cfg.Clock != nil {
 		s.least = decimal(clockSlack.Milliseconds())
@@ -168,6 +167,8 @@ func New(ctx context.Context, cfg Config) (*Store, error) {
 	if s.client, err = rueidis.NewClient(cfg.client(ctx)); err != nil {
 		return nil, fmt.Errorf("redis store: %v cannot be used: %w", cfg.Addresses, err)
 	}
+
+	s.layout.Store(alone(s.client))
 
 	if err := s.openSeen(ctx, &cfg); err != nil {
 		s.client.Close()

@@ -43,13 +43,23 @@ func (q *taker) next() uint64 {
 
 // take takes one token of key under terms, and reports whether there was one.
 func (q *taker) take(ctx context.Context, key string, terms ledger.Terms) (bool, error) {
-	ops := []store.Op{{
-		Key: store.Key{Rule: "r", Key: key}, Terms: terms, Ask: ledger.Ask{Holder: 1, Seq: q.next(), Takes: []int64{1}},
-	}}
-	results := make([]store.Result, 1)
+	result := q.takes(ctx, terms, key)[0]
+
+	return result.Answer.Taken == 1, result.Err
+}
+
+// takes is take of several keys, in one call.
+func (q *taker) takes(ctx context.Context, terms ledger.Terms, keys ...string) []store.Result {
+	ops, results := make([]store.Op, len(keys)), make([]store.Result, len(keys))
+	seq := q.next()
+
+	for i, key := range keys {
+		ops[i] = store.Op{Key: store.Key{Rule: "r", Key: key}, Terms: terms, Ask: ledger.Ask{Holder: 1, Seq: seq, Takes: []int64{1}}}
+	}
+
 	q.store.Apply(ctx, ops, results)
 
-	return results[0].Answer.Taken == 1, results[0].Err
+	return results
 }
 
 // patiently takes one token: without a deadline a call has a second, which may pass on a machine that has other things to do.

@@ -26,7 +26,9 @@ func earlier(t *testing.T, cfg Config) *Store {
 	t.Helper()
 
 	s := openWith(t, cfg)
-	s.library = libraryOf(earlierText + "local function number() return 0 end\n") // which it did not have, and is not asked for
+	s.library = libraryOf(earlierText + // which had no function for several ops, and sent each by itself
+		"local function number() return 0 end\nlocal function ops(_, argv)\nlocal none = {}\n" +
+		"for i = 3, #argv, 3 do none[#none + 1] = {err = 'non local key'} end\nreturn none\nend\n")
 
 	return s
 }

@@ -1,12 +1,13 @@
 -- The arithmetic of package rate, in doubles: every value is an integer below
 -- 2^53, so that nothing is rounded, and floor(a / b) of such integers is exact.
-local floor, ceil, min, max, pack, unpack
+local floor, ceil, min, max, pack, unpack, sub, call
 
--- bind makes Lua's own functions known to those below. A library is loaded
+-- bind makes Lua's own functions known to those below, and Redis's. A library is loaded
 -- without them, and sees them only when it is called.
 local function bind()
   if floor then return end
-  floor, ceil, min, max, pack, unpack = math.floor, math.ceil, math.min, math.max, struct.pack, struct.unpack
+  floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+  pack, unpack, sub, call = struct.pack, struct.unpack, string.sub, redis.call
 end
 
 -- An instant, as rate.Time: whole µs and 1/q µs, in that order.

@@ -22,7 +22,7 @@ local function unpackTerms(bytes, pos)
   end
   t.whole = kind >= Whole
   t.algorithm = kind % Whole
-  t.bytes = string.sub(bytes, first, pos - 1)
+  t.bytes = sub(bytes, first, pos - 1)
   return t, pos
 end
 
@@ -34,7 +34,7 @@ local last
 sameTerms = function(bytes)
   if not last or bytes ~= last.bytes then
     last = unpackTerms(bytes)
-    last.field, last.body = 't' .. last.ref, string.sub(bytes, 5)
+    last.field, last.body = 't' .. last.ref, sub(bytes, 5)
   end
   return last
 end
@@ -48,11 +48,25 @@ end
 
 local AskFormat = '<Bc8c8i8i8i8i8i8i8i8i8i8i8i8BB'
 
+-- An ask for one take and nothing else, of a ledger that its holder has no lease of, may also come as the holder, its name, the
+-- seq, the debt, which is what was acknowledged, and the one cost: most are such, and to read zeros takes as long as all else.
+--
 -- unpackAsk reads an ask into a table that is the next one's, too: to make one takes as long as to read it.
 local unpackAsk
 do
+local ShortFormat, ShortSize = '<c8c8i8i8i8', 40
 local a = {}
+
+local function unpackShort(bytes)
+  local cost
+  a.holder, a.name, a.seq, a.debt, cost = unpack(ShortFormat, bytes)
+  a.lease, a.spent, a.lag, a.lagFrac, a.debtAcked, a.raiseTo, a.ended, a.endedSpent, a.offer = 0, 0, 0, 0, a.debt, 0, 0, 0, 0
+  a.takes, a.needs, a.ahead, a.keep, a.slots, a.long = {cost}, {}, false, false, false, false
+  return a
+end
+
 unpackAsk = function(bytes)
+  if #bytes == ShortSize then return unpackShort(bytes) end
   local flags, takes, needs, pos
   flags, a.holder, a.name, a.seq, a.lease, a.spent, a.lag, a.lagFrac, a.debt, a.debtAcked, a.raiseTo, a.ended, a.endedSpent, a.offer,
     takes, needs, pos = unpack(AskFormat, bytes)
@@ -103,7 +117,7 @@ packLeases = function(out, list)
   for i = 1, #list do
     local l = list[i]
     if raw and (l.raw ~= raw or l.from ~= last + 1) then
-      out[#out + 1] = string.sub(raw, first, last)
+      out[#out + 1] = sub(raw, first, last)
       raw = nil
     end
     if l.raw then
@@ -113,7 +127,7 @@ packLeases = function(out, list)
       out[#out + 1] = pack(LeaseFormat, l.holder, l.id, l.granted, l.spent, l.debt, l.exp, l.due, l.seq, l.version, l.takenLow, l.takenHigh)
     end
   end
-  if raw then out[#out + 1] = string.sub(raw, first, last) end
+  if raw then out[#out + 1] = sub(raw, first, last) end
 end
 
 release = function() free = 1 end
@@ -177,7 +191,7 @@ local function unpackState(bytes, offered)
   if layout ~= StateLayout then error('a ledger of layout ' .. layout .. ', written by another version of Leaseway', 0) end
   local terms, from = offered, pos
   pos = from + #offered.bytes
-  if string.sub(bytes, from, pos - 1) ~= offered.bytes then terms, pos = unpackTerms(bytes, from) end
+  if sub(bytes, from, pos - 1) ~= offered.bytes then terms, pos = unpackTerms(bytes, from) end
   local s = newState(terms)
   local w, ahead, slots = s.window, s.ahead, s.slots
   local entries, live, old, next, holdings
@@ -250,7 +264,7 @@ end
 local function packRest(s, a, b) return packNumbers(s.terms.ref, s.now, a, b) end
 
 -- restRef returns the name of the terms of a ledger at rest.
-local function restRef(bytes) return string.sub(bytes, 1, 4) end
+local function restRef(bytes) return sub(bytes, 1, 4) end
 
 local function unpackRest(bytes, terms)
   local s = newState(terms)

@@ -14,7 +14,7 @@ local Head = 'h' -- its field
 -- timeOf returns the time that the caller says, or Redis's own if it says none, µs.
 local function timeOf(text)
   if text and text ~= '' then return tonumber(text) end
-  local time = redis.call('TIME')
+  local time = call('TIME')
   return time[1] * 1000000 + time[2]
 end
 
@@ -30,15 +30,15 @@ end
 
 -- expireAfter has the group live for ms, or as long as it would anyway.
 local function expireAfter(at, t, ms)
-  if redis.call('PTTL', at.group) < ms then redis.call('PEXPIRE', at.group, eased(t, ms)) end
+  if call('PTTL', at.group) < ms then call('PEXPIRE', at.group, eased(t, ms)) end
 end
 
 -- lossOf returns when the data of this hash slot was lost, 0 for never. A mark
 -- is set for each slot before the first op of all: one that is missing was lost, by now.
 local function lossOf(at, now)
-  local bytes = redis.call('GET', at.mark)
+  local bytes = call('GET', at.mark)
   if bytes then return (unpack('<i8', bytes)) end
-  redis.call('SET', at.mark, pack('<i8', now), 'PX', MarkTTL)
+  call('SET', at.mark, pack('<i8', now), 'PX', MarkTTL)
   at.found = true
   return now
 end
@@ -47,7 +47,7 @@ end
 local function termsOf(at, ref, known)
   local terms = known[ref]
   if not terms then
-    local body = redis.call('HGET', at.group, termsField(ref))
+    local body = call('HGET', at.group, termsField(ref))
     if body then
       body = ref .. body
       terms = body == at.offered.bytes and at.offered or unpackTerms(body)
@@ -68,29 +68,29 @@ end
 -- sweep looks at some ledgers of a group that has grown by that of at, and drops those that say nothing:
 -- at most every other one of a group that is full is dead. Names are digests: every sixteenth ends so.
 local function sweep(at, now)
-  if string.byte(at.name, -1) % SweepEvery ~= 0 or redis.call('HLEN', at.group) < SweepFrom then return end
+  if string.byte(at.name, -1) % SweepEvery ~= 0 or call('HLEN', at.group) < SweepFrom then return end
   local known = {}
-  local some = redis.call('HRANDFIELD', at.group, SweepSize, 'WITHVALUES')
+  local some = call('HRANDFIELD', at.group, SweepSize, 'WITHVALUES')
   for i = 1, #some, 2 do
-    if #some[i] == #at.name and some[i] ~= at.name and over(at, some[i + 1], now, known) then redis.call('HDEL', at.group, some[i]) end
+    if #some[i] == #at.name and some[i] ~= at.name and over(at, some[i + 1], now, known) then call('HDEL', at.group, some[i]) end
   end
 end
 
 -- renew drops what says nothing from the whole group, and the terms that nobody
 -- refers to then, but for new ones. It comes with those only: when a rule has changed.
 local function renew(at, now, new)
-  local known, used, all = {}, {[new] = true, [Head] = true}, redis.call('HGETALL', at.group)
+  local known, used, all = {}, {[new] = true, [Head] = true}, call('HGETALL', at.group)
   for i = 1, #all, 2 do
     if #all[i] == #at.name then
       if over(at, all[i + 1], now, known) then
-        redis.call('HDEL', at.group, all[i])
+        call('HDEL', at.group, all[i])
       else
         used[termsField(restRef(all[i + 1]))] = true
       end
     end
   end
   for i = 1, #all, 2 do
-    if #all[i] ~= #at.name and not used[all[i]] then redis.call('HDEL', at.group, all[i]) end
+    if #all[i] ~= #at.name and not used[all[i]] then call('HDEL', at.group, all[i]) end
   end
 end
 
@@ -98,18 +98,18 @@ end
 -- others may have the same name.
 local function keepTerms(at, terms, now)
   if terms.bytes == at.terms then return true end -- they were read from there
-  local body = string.sub(terms.bytes, 5)
+  local body = sub(terms.bytes, 5)
   local field = termsField(terms.ref)
-  local kept = redis.call('HGET', at.group, field)
+  local kept = call('HGET', at.group, field)
   if kept then return kept == body end
-  redis.call('HSET', at.group, field, body) -- first: a group that is gone for a moment is another node's if its slot moves
-  if redis.call('HLEN', at.group) > 1 then renew(at, now, field) end
+  call('HSET', at.group, field, body) -- first: a group that is gone for a moment is another node's if its slot moves
+  if call('HLEN', at.group) > 1 then renew(at, now, field) end
   return true
 end
 
 -- grouped returns the ledger that the group has under that name, if it has one.
 local function grouped(at)
-  local bytes = redis.call('HGET', at.group, at.name)
+  local bytes = call('HGET', at.group, at.name)
   if bytes and whole(bytes) then return unpackState(bytes, at.offered) end
   local terms = bytes and termsOf(at, restRef(bytes), {})
   if not terms then return nil end
@@ -143,14 +143,14 @@ local function save(at, s, was)
     a, b = packable(s)
     local rest = a and packRest(s, a, b) -- before the first write, which nothing may leave alone
     if a and keepTerms(at, s.terms, s.now) then
-      if redis.call('HSET', at.group, at.name, rest) == 1 then sweep(at, s.now) end
+      if call('HSET', at.group, at.name, rest) == 1 then sweep(at, s.now) end
       expireAfter(at, s.terms, ms)
     else
       a = nil
-      redis.call('SET', at.held, packState(s), 'PX', ms)
+      call('SET', at.held, packState(s), 'PX', ms)
     end
     if a and was ~= 'held' or not a and was ~= 'rest' then return end -- it is where it was
   end
-  if was == 'held' then redis.call('DEL', at.held) end
-  if was == 'rest' then redis.call('HDEL', at.group, at.name) end
+  if was == 'held' then call('DEL', at.held) end
+  if was == 'rest' then call('HDEL', at.group, at.name) end
 end

@@ -11,20 +11,20 @@ local function beat(keys, argv)
   local ttl, most, least, now = tonumber(argv[3]), tonumber(argv[4]), tonumber(argv[5]), timeOf(argv[6])
   local function score(t) return string.format('%.0f', t) end
 
-  if id then redis.call('SET', id, argv[1], 'NX', 'PX', argv[2]) end
-  redis.call('ZREMRANGEBYSCORE', holders, '-inf', score(now))
+  if id then call('SET', id, argv[1], 'NX', 'PX', argv[2]) end
+  call('ZREMRANGEBYSCORE', holders, '-inf', score(now))
   local refused = 0
   for i = 7, #argv do
-    if redis.call('ZCARD', holders) < most or redis.call('ZSCORE', holders, argv[i]) then
-      redis.call('ZADD', holders, score(now + ttl), argv[i])
+    if call('ZCARD', holders) < most or call('ZSCORE', holders, argv[i]) then
+      call('ZADD', holders, score(now + ttl), argv[i])
     else
       refused = refused + 1
     end
   end
-  redis.call('ZREMRANGEBYSCORE', holders, '-inf', score(now)) -- a ttl of 0
+  call('ZREMRANGEBYSCORE', holders, '-inf', score(now)) -- a ttl of 0
   local ms = max(least, ceil(ttl / 1000))
-  if redis.call('PTTL', holders) < ms then redis.call('PEXPIRE', holders, ms) end
-  local live = redis.call('ZCARD', holders)
+  if call('PTTL', holders) < ms then call('PEXPIRE', holders, ms) end
+  local live = call('ZCARD', holders)
   if not id then return {live, refused, argv[1], tonumber(argv[2])} end
-  return {live, refused, redis.call('GET', id), redis.call('PTTL', id)}
+  return {live, refused, call('GET', id), call('PTTL', id)}
 end

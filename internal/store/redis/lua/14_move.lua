@@ -13,26 +13,26 @@
 -- stay keeps the ledger in the group, at rest or whole.
 local function stay(at, s, was)
   if idle(s) then
-    if was then redis.call('HDEL', at.group, at.name) end
+    if was then call('HDEL', at.group, at.name) end
     return
   end
   local a, b = packable(s)
   local rest = a and packRest(s, a, b)
   if not (a and keepTerms(at, s.terms, s.now)) then rest = packState(s) end
-  redis.call('HSET', at.group, at.name, rest)
+  call('HSET', at.group, at.name, rest)
   expireAfter(at, s.terms, milliseconds(at, s))
 end
 
 -- moveHeld applies the ask to a ledger by itself, and reports whether there is one.
 local function moveHeld(at, now, ask)
-  local bytes = redis.call('GET', at.held)
+  local bytes = call('GET', at.held)
   if not bytes then return nil end
   local s = unpackState(bytes, at.offered)
   local answer = apply(s, now, at.offered, ask)
   if idle(s) then
-    redis.call('DEL', at.held)
+    call('DEL', at.held)
   else
-    redis.call('SET', at.held, packState(s), 'PX', milliseconds(at, s))
+    call('SET', at.held, packState(s), 'PX', milliseconds(at, s))
   end
   return answer, s.over
 end
