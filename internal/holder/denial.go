@@ -84,12 +84,8 @@ func (l *Lease) Refuse(n int64) {
 	d.unmet += n
 }
 
-// RefuseQuickly counts a request for one token that Denied says is denied. Without the lock.
-func (l *Lease) RefuseQuickly() {
-	if d := l.denial.Load(); d != nil {
-		d.quick.Add(1)
-	}
-}
+// RefuseQuickly counts a request for one token that Denied has said is denied. Without the lock.
+func (l *Lease) RefuseQuickly() { l.denial.Load().quick.Add(1) }
 
 // Refused returns how many requests were refused since it last did, and how many of them quickly. Under the lock.
 func (l *Lease) Refused() (all, quick int64) {

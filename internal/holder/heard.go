@@ -81,7 +81,13 @@ func (l *Lease) Whole() int64 { return l.full.Load() }
 
 // Beyond returns what a window had left, as far as Note knew, beside the balance; of a
 // bucket Whole tells it. Without the lock.
-func (l *Lease) Beyond() int64 { return l.heard.counted().beyond.Load() }
+func (l *Lease) Beyond() int64 {
+	if w := l.heard.window.Load(); w != nil {
+		return w.beyond.Load()
+	}
+
+	return 0
+}
 
 // Full returns the µs from now until a bucket is full again or a window ends, own unspent tokens counted as not taken.
 func (l *Lease) Full(now int64) int64 {
