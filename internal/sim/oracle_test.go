@@ -144,7 +144,11 @@ func TestSplitStoresAreSeen(t *testing.T) {
 }
 
 func TestTheSameSeedIsTheSameRun(t *testing.T) {
-	l := Load{Name: "same", Lasts: 2 * sec, Holders: 5, Rules: []string{"limit: 500, window: 1s"}, demand: demand{times: 1.5, keys: 3}}
+	// Keys rest meanwhile, and are forgotten.
+	l := Load{
+		Name: "same", Lasts: 9 * sec, Holders: 5, Rules: []string{"limit: 500, window: 1s"},
+		demand: demand{times: 1.5, keys: 3, on: sec, off: 3 * sec},
+	}
 
 	results := make([]string, 0, 3)
 

@@ -94,6 +94,9 @@ func NewDrivenClock(now func() int64) *Clock {
 	return c
 }
 
+// moved reports whether it is no real clock, but one that somebody moves.
+func (c *Clock) moved() bool { return c.virtual || c.driven }
+
 // Tick ends a tick that has lasted a millisecond, as Run does for the real clock.
 func (c *Clock) Tick() {
 	if now, tick := c.now(), c.tick.Load(); tick != asleep && now-tick >= int64(tickEvery/time.Microsecond) {

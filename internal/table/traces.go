@@ -290,7 +290,8 @@ func (t *Table) forget(n int64) {
 	t.traces.Add(-n)
 }
 
-// sweep drops traces of idle keys, a part of each rule at a time, or all of them in virtual time.
+// sweep drops traces of idle keys, a part of each rule at a time. Where somebody else moves the clock, so that all must come about
+// again alike, it is all of them: which part a key is in depends on chance.
 func (t *Table) sweep(now int64) {
 	switch due := t.sweeps(); {
 	case due == math.MaxInt64:
@@ -310,7 +311,7 @@ func (t *Table) sweep(now int64) {
 		}
 
 		for i := range all.parts {
-			if t.clock.virtual || i == t.sweeping {
+			if t.clock.moved() || i == t.sweeping {
 				t.forget(all.parts[i].sweep(now, t.keys.Load() >= t.cfg.MaxKeys))
 			}
 		}
@@ -324,7 +325,7 @@ func (t *Table) sweeps() int64 {
 	switch {
 	case t.traces.Load() == 0:
 		return math.MaxInt64
-	case t.clock.virtual:
+	case t.clock.moved():
 		return t.swept + sweepEvery
 	default:
 		return t.swept + sweepEvery/keyParts
