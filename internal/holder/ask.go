@@ -145,6 +145,20 @@ func (l *Lease) strike(n int64) bool {
 	}
 }
 
+// strikeUpTo is strike for as many of n tokens as there are, and returns how many that were.
+func (l *Lease) strikeUpTo(n int64) int64 {
+	for {
+		b := l.balance.Load()
+		struck := min(n, b)
+
+		if l.balance.CompareAndSwap(b, b-struck) {
+			l.giveBack(struck)
+
+			return struck
+		}
+	}
+}
+
 // Hear takes in the answer to the ask on its way. It reports false for one that
 // is not awaited, or that came when nothing can be done with it any more.
 func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
@@ -186,15 +200,17 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		}
 	}
 
-	// What was struck is gone from G now; what is more is new.
-	if more := a.Granted - l.held(); more > 0 {
+	// What was struck is gone from G now; what is more is new. What is less was taken back under a lower limit: some of it
+	// may have been spent on the way, which the next ask tells.
+	more := a.Granted - l.held()
+	if more > 0 {
 		l.balance.Add(more)
 	} else if more < 0 {
-		l.strike(min(-more, l.balance.Load()))
+		more += l.strikeUpTo(-more)
 	}
 
 	held := l.held()
-	l.granted = a.Granted
+	l.granted = a.Granted + max(0, -more)
 
 	if l.dues != nil {
 		l.dues.struck = 0

@@ -64,7 +64,7 @@ type Lease struct {
 type Rest struct {
 	// Of requests, without the lock.
 	denial atomic.Pointer[denial] // nil: nothing was ever refused
-	past   atomic.Int64           // spent of leases that ended, less what Admitted and More told
+	past   atomic.Int64           // spent of leases that ended, reservations included, less what Admitted and More told
 
 	// Under the caller's lock.
 	id      uint64
@@ -258,9 +258,8 @@ func (l *Lease) end() (gone int64) {
 	}
 
 	gone = l.held() - l.balance.Swap(0)
-	spent := max(l.told, gone-l.reserved.Load())
-	l.past.Add(spent)
-	l.demand.spent -= spent
+	l.past.Add(gone)
+	l.demand.spent -= max(l.told, gone-l.reserved.Load())
 	l.refillBelow(0)
 	l.id, l.granted, l.told = 0, 0, 0
 	l.over, l.edge, l.long = 0, 0, false

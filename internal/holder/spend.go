@@ -84,6 +84,8 @@ func (l *Lease) Cancel(epoch uint32, n int64) {
 
 	if epoch == l.epoch.Load() {
 		l.balance.Add(n)
+	} else {
+		l.past.Add(-n) // with the lease it was taken for spent
 	}
 }
 

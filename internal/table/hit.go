@@ -107,11 +107,11 @@ func (h *Hit) commit() {
 
 	switch h.held {
 	case holdsLease:
-		e.Commit(h.Cost)
-
 		if h.Cost != 1 {
-			e.More(h.Cost - 1)
+			e.More(h.Cost - 1) // while the reservation keeps the entry from leaving
 		}
+
+		e.Commit(h.Cost)
 
 		h.Out.Charge = Charge{of: &e.name, epoch: h.epoch, cost: h.Cost, end: e.countsUntil()}
 		h.held = holdsNothing // it is spent
