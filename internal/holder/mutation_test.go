@@ -52,7 +52,8 @@ func mutations() []mutation {
 		{"the TTL counted from the answer", "slow bucket", 3, []edit{{askGo, "l.over, l.edge = sent.at+min(", "l.over, l.edge = now+min("}}},
 		{"the TTL not looked at after an answer", "fast bucket", 1282, []edit{{askGo, "\tl.tick.Store(0) // the next spend looks", "\t// the next spend looks"}}},
 		{"an unknown lease's S believed", "slow bucket", 6742, []edit{{ledgerGo, "\t\task.Spent = 0\n", ""}, {ledgerGo, "ask.RaiseTo -= ask.Spent //", "//"}}},
-		{"a negative grant", "slow bucket", 3373, []edit{
+		{"a negative grant, of which nothing is told", "slow bucket", 3373, []edit{
+			{askGo, "l.granted = a.Granted + max(0, -more)", "l.granted = a.Granted"},
 			{settleGo, "leased := max(0, min(", "leased := (min("},
 			{settleGo, "avail := s.Avail()\n", "avail := s.Avail() - 3\n"},
 		}},
