@@ -10,7 +10,7 @@ import (
 const (
 	takeGate       = 0.65 // of failsafe-go's time
 	refusalGate    = 0.65
-	keysGate       = 0.76 // of sethvargo's
+	keysGate       = 0.70 // of sethvargo's
 	middlewareGate = 0.73 // of throttled's
 )
 
