@@ -15,6 +15,7 @@ import (
 // rate: both together never drain faster than the limit, whatever was really in
 // use, and just as fast if the bucket was empty when the outage began.
 type local struct {
+	under  Alone
 	bucket rate.Bucket // decides
 	tat    rate.Time
 	share  rate.Bucket // drains the debt
@@ -23,27 +24,38 @@ type local struct {
 	base   int64       // debt when the local bucket began
 }
 
+// Alone is what a key is limited by while its holder decides alone.
+type Alone struct {
+	Whole   rate.Bucket // of all holders
+	Holders int64       // that live
+	Version uint64      // of the rule
+}
+
 // The part of a limit that all holders together admit without a coordinator: four fifths.
 const (
 	localNum = 4
 	localDen = 5
 )
 
-// BeginLocal starts the local bucket of a key whose limit is whole: fixed if
-// the rule names one per instance, else one of the shares of so many live holders.
-func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, holders int64) {
+// BeginLocal starts the local bucket of a key: fixed if the rule names one per instance, else one
+// of the shares of the live holders. One that is in force goes on, under what limits it by now.
+func (l *Lease) BeginLocal(now int64, a Alone, fixed *rate.Bucket) {
+	share := a.Whole.Share(1, 1, max(1, a.Holders))
+
+	bucket := a.Whole.Share(localNum, localDen, max(1, a.Holders))
+	if fixed != nil {
+		bucket = *fixed
+	}
+
 	if l.Local() {
+		l.dues.local.follow(now, bucket, share)
+		l.dues.local.under = a
+
 		return
 	}
 
-	share := whole.Share(localNum, localDen, max(1, holders))
-	f := &local{bucket: share, share: whole.Share(1, 1, max(1, holders)), base: l.owed().debt}
-	f.from = rate.At(whole.Add(rate.At(now), whole.Burst).Micros + 1)
-
-	if fixed != nil {
-		f.bucket = *fixed
-	}
-
+	f := &local{under: a, bucket: bucket, share: share, base: l.owed().debt}
+	f.from = rate.At(a.Whole.Add(rate.At(now), a.Whole.Burst).Micros + 1)
 	f.tat = rate.At(now)
 
 	if l.Known() {
@@ -58,8 +70,21 @@ func (l *Lease) BeginLocal(now int64, whole rate.Bucket, fixed *rate.Bucket, hol
 	l.owe().local = f
 }
 
+// follow goes over to another bucket and share, and keeps what is used, up to all of the bucket, and what is owed.
+func (f *local) follow(now int64, bucket, share rate.Bucket) {
+	used := f.bucket.Burst - f.bucket.Avail(now, f.tat)
+	owed := min(f.owed(now), rate.MaxProduct/share.P)
+
+	f.bucket, f.share = bucket, share
+	f.tat = add(bucket, rate.At(now), min(used, bucket.Burst))
+	f.owing = share.Add(f.from.Max(rate.At(now)), owed)
+}
+
 // Local reports whether the local bucket is in force.
 func (l *Lease) Local() bool { return l.owed().local != nil }
+
+// LocalUnder reports whether it is, under a.
+func (l *Lease) LocalUnder(a Alone) bool { return l.Local() && l.dues.local.under == a }
 
 // LocalBurst returns the capacity of the local bucket.
 func (l *Lease) LocalBurst() int64 { return l.dues.local.bucket.Burst }
@@ -87,11 +112,11 @@ func (l *Lease) TakeLocal(now, n int64) (ok bool, left, wait int64) {
 	return true, left, 0
 }
 
-// UndoLocal puts back n tokens that TakeLocal took at the same instant.
+// UndoLocal puts back n tokens that TakeLocal took, maybe of a larger bucket than there is by now.
 func (l *Lease) UndoLocal(n int64) {
 	f := l.dues.local
-	f.tat = f.bucket.Add(f.tat, -n)
-	f.owing = f.share.Add(f.owing, -n)
+	f.tat = f.bucket.Add(f.tat, -min(n, f.bucket.Burst))
+	f.owing = f.share.Add(f.owing, -min(n, rate.MaxProduct/f.share.P))
 }
 
 // owed returns the tokens of local admissions that did not drain yet, rounded up.

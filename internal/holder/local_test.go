@@ -67,7 +67,7 @@ func TestDebtCoversLocalAdmissions(t *testing.T) {
 				continue
 			}
 
-			l.BeginLocal(now, b, nil, n)
+			l.BeginLocal(now, holder.Alone{Whole: b, Holders: n}, nil)
 
 			if ok, _, _ := l.TakeLocal(now, cost); ok {
 				twin = b.Add(twin.Max(rate.At(now)), cost)
@@ -125,7 +125,7 @@ func TestLocalIsAShare(t *testing.T) {
 			}
 
 			now += c.after
-			l.BeginLocal(now, b, nil, c.holders)
+			l.BeginLocal(now, holder.Alone{Whole: b, Holders: c.holders}, nil)
 
 			count := func() (n int64) {
 				for {

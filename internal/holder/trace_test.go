@@ -187,7 +187,7 @@ func TestWhatIsAtStakeLeavesNoTrace(t *testing.T) {
 		{"a refusal, and demand that was refused", bucket, func(o *lone) { o.ask(start, 100); o.lease.Refuse(1) }, true},
 		{"a refusal of a sliding window", sliding, func(o *lone) { o.ask(start, 100) }, false},
 		{"demand that was refused", bucket, func(o *lone) { o.lease.Refuse(1) }, false},
-		{"the local limit", bucket, func(o *lone) { o.lease.BeginLocal(start, o.terms.Bucket, nil, 1) }, false},
+		{"the local limit", bucket, func(o *lone) { o.lease.BeginLocal(start, holder.Alone{Whole: o.terms.Bucket, Holders: 1}, nil) }, false},
 		{"a lease", bucket, func(o *lone) {
 			a := o.state.Apply(start, o.terms, o.lease.Ask(start, holder.Exact{}, holder.Need{Seq: 2, Holder: 1, Needs: []int64{5}}))
 			o.lease.Hear(start, &a)

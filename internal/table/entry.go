@@ -74,26 +74,22 @@ func (r *Rule) entryOf(key string) *Entry {
 	return e
 }
 
-// overflow returns an entry that the full table does not keep. While no
-// coordinator answers, all such keys share one, so that the local limit holds for them together.
+// overflow returns an entry that the full table does not keep.
 func (r *Rule) overflow(key string) *Entry {
 	r.table.counts.overflow.Add(1)
 
-	if !r.table.out.down(r.table.clock.Now()) {
-		e := r.newEntry(key)
-		e.stray = true
+	e := r.newEntry(key)
+	e.stray = true
 
-		return e
-	}
-
-	return r.spareEntry()
+	return e
 }
 
 // twin reports whether o is another entry of the same key, which only a full table has.
 func (e *Entry) twin(o *Entry) bool { return o.rule() == e.rule() && o.key() == e.key() }
 
-// spareEntry returns the entry of all keys that are decided without a
-// coordinator while the table is full.
+// spareEntry returns the entry of all keys that are decided without a coordinator while the table is full:
+// a local limit of its own would be a full one for every request. Nobody ever asks about it. What it admits is
+// nobody's debt, and least of all that of the key it has, which is that of requests without one.
 func (r *Rule) spareEntry() *Entry {
 	if r.spare.Load() == nil {
 		r.spare.CompareAndSwap(nil, r.newEntry(""))
@@ -151,15 +147,11 @@ func (e *Entry) stand(now int64) { e.Note(now, &e.limits.Load().bucket.Bucket) }
 // leaving reports whether the entry's rule is gone, so that everything is to be given back.
 func (e *Entry) leaving() bool { return e.rule().retired.Load() }
 
-// turn brings the lease to the present tick; under the lock.
+// turn brings the lease to the present tick, and what is told of it without the lock; under it.
 func (e *Entry) turn(now int64) (tick int64) {
 	c := e.rule().table.clock
-	begins := e.Begins()
 	tick = e.Turn(c.Turn(now), now, c)
-
-	if begins != 0 && now >= begins {
-		e.stand(now) // another window
-	}
+	e.stand(now)
 
 	return tick
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -36,11 +37,13 @@ func (e *Entry) decideLocal(now, n int64, out *Outcome) {
 
 // local is what the rule says for an outage; under the lock.
 func (e *Entry) local(now, n int64, out *Outcome) {
-	if e.stray { // a local limit of its own would be a full one for every request
+	if e.stray {
 		e = e.rule().spareEntry()
 
 		e.mu.Lock()
 		defer e.mu.Unlock()
+
+		e.refresh()
 	}
 
 	def := e.def()
@@ -88,18 +91,20 @@ const (
 	loanEpoch  = ^uint32(0) - 2 // a loan
 )
 
+// beginLocal has the local bucket be in force, as the rule and the fleet are now; under the lock.
 func (e *Entry) beginLocal(now int64, def *rule.Rule) {
-	if e.Local() {
+	a := holder.Alone{Whole: e.limits.Load().bucket.Bucket, Holders: e.rule().table.live.Load(), Version: def.Version}
+	if e.LocalUnder(a) {
 		return
 	}
 
 	if f := def.Fallback; f != nil {
 		if b, err := newBucket(f); err == nil {
-			e.BeginLocal(now, e.limits.Load().bucket.Bucket, &b, e.rule().table.live.Load())
+			e.BeginLocal(now, a, &b)
 
 			return
 		}
 	}
 
-	e.BeginLocal(now, e.limits.Load().bucket.Bucket, nil, e.rule().table.live.Load())
+	e.BeginLocal(now, a, nil)
 }

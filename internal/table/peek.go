@@ -103,6 +103,15 @@ func (e *Entry) lookLocal(now int64, out *Outcome) {
 
 // peekLocal is local without a trace; under the lock.
 func (e *Entry) peekLocal(now int64, out *Outcome) {
+	if e.stray {
+		e = e.rule().spareEntry()
+
+		e.mu.Lock()
+		defer e.mu.Unlock()
+
+		e.refresh()
+	}
+
 	switch def := e.def(); def.OnUnavailable {
 	case rule.Allow:
 		e.admit(out, FromOpen, standing{now, 0, 0})

@@ -53,6 +53,7 @@ func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
 	ask = e.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
 	if !ask && now < c.end {
 		e.More(-c.cost) // back in the balance, and yet the request was admitted
+		e.stand(now)
 	}
 
 	return ask, false
