@@ -76,6 +76,19 @@ func (d *Decision) fill(id string, o *table.Outcome) {
 	}
 }
 
+// told fills in d, which is blank, with what memory said: fill for most requests.
+func (d *Decision) told(t table.Told, c table.Charge) {
+	d.Origin, d.Rule = OriginLease, t.Rule()
+	d.Limit, d.Quota, d.Window = t.Limits()
+	d.Remaining, d.Reset = t.Remaining, time.Duration(t.Reset)*time.Microsecond
+
+	if c.None() {
+		d.Reason, d.RetryAfter = ReasonOverLimit, time.Duration(t.RetryAfter)*time.Microsecond
+	} else {
+		d.Allowed, d.charges.first = true, c
+	}
+}
+
 func reasonOf(k table.Kind) Reason {
 	switch k {
 	case table.OverLimit:

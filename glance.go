@@ -171,18 +171,19 @@ func (l *Limiter) quickShadow(r *table.Rule, def *rule.Rule, req *Request, d *De
 
 // quick decides req under a rule, of which def is in force, from memory, if that can be.
 func (d *Decision) quick(r *table.Rule, def *rule.Rule, req *Request) bool {
-	var (
-		room [64]byte // for most keys
-		out  table.Outcome
-	)
+	var room [64]byte // for most keys
 
 	key, ready := keyOf(def, req, room[:0])
-	if !ready || !r.Quick(key, def.CostOf(req), &out) {
+	if !ready {
 		return false
 	}
 
-	d.fill(r.ID(), &out)
-	d.charges.first = out.Charge
+	told, charge := r.Quick(key, def.CostOf(req))
+	if told.None() {
+		return false
+	}
+
+	d.told(told, charge)
 
 	return true
 }

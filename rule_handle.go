@@ -93,23 +93,22 @@ func (r *Rule) take(key string, cost int64, d *Decision) {
 		}
 	}()
 
-	var out table.Outcome
+	if r.rule.Plain() {
+		if told, charge := r.rule.Quick(key, cost); !told.None() {
+			d.told(told, charge)
+			d.Class, decided = r.class, true
 
-	if r.rule.Plain() && r.rule.Quick(key, cost, &out) {
-		d.fill(r.rule.ID(), &out)
-		d.charges.first, d.Class = out.Charge, r.class
-		decided = true
-
-		return
+			return
+		}
 	}
 
-	r.takeSlow(key, cost, &out, d)
+	r.takeSlow(key, cost, d)
 
 	d.Class, decided = r.class, true
 }
 
 // takeSlow is take for what Quick does not decide.
-func (r *Rule) takeSlow(key string, cost int64, out *table.Outcome, d *Decision) {
+func (r *Rule) takeSlow(key string, cost int64, d *Decision) {
 	switch {
 	case r.rule.SwitchedOff():
 		r.rule.PassOff()
@@ -124,7 +123,9 @@ func (r *Rule) takeSlow(key string, cost int64, out *table.Outcome, d *Decision)
 	case r.rule.BoundsInFlight():
 		*d = r.hold(key, cost)
 	default:
-		r.rule.Take(context.Background(), key, cost, out)
+		var out table.Outcome
+
+		r.rule.Take(context.Background(), key, cost, &out)
 
 		if out.Origin == table.FromNone {
 			d.Allowed = true // the rule is not in force any more
@@ -132,7 +133,7 @@ func (r *Rule) takeSlow(key string, cost int64, out *table.Outcome, d *Decision)
 			return
 		}
 
-		d.fill(r.rule.ID(), out)
+		d.fill(r.rule.ID(), &out)
 		d.charges.first = out.Charge
 	}
 

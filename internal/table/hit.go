@@ -90,7 +90,7 @@ func (h *Hit) reserveLoan() bool {
 	r, key := h.Rule, rule.Compact(h.Key)
 
 	l := r.lent.find(key).loan()
-	if (l == nil || !r.quickLoan(l, h.Cost, &h.Out)) && !r.takeLoan(key, h.Cost, &h.Out) {
+	if (l == nil || !h.Out.told(r.quickLoan(l, h.Cost))) && !r.takeLoan(key, h.Cost, &h.Out) {
 		return false
 	}
 

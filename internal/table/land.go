@@ -131,8 +131,7 @@ func (e *Entry) landSpend(now int64, w *waiter) bool {
 		return false
 	}
 
-	w.out.Charge = Charge{of: &e.name, epoch: epoch, cost: w.n}
-	e.spent(&w.out, now, left)
+	w.out.told(e.spent(now, left, w.n, epoch))
 	w.out.Origin, w.out.Remaining = FromStore, e.Remaining(now)
 	e.tell(w, given)
 

@@ -10,7 +10,7 @@ func (r *Rule) TakeLent(key string, n int64, out *Outcome) bool {
 
 	l := r.lent.find(key).loan()
 
-	return l != nil && r.quickLoan(l, n, out)
+	return l != nil && out.told(r.quickLoan(l, n))
 }
 
 // Untake gives back what TakeLent took for a request of n tokens, and has the request

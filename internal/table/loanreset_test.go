@@ -26,12 +26,10 @@ func TestTheResetOfALoanByALateClock(t *testing.T) {
 		bucket := rate.Bucket{Q: c.q, P: 1, Burst: 1 << 20}
 		l := &loan{limits: &limits{bucket: holder.Bucket{Bucket: bucket}}}
 
-		var out Outcome
+		told, _ := l.pass(1, c.level, c.soon)
 
-		l.pass(1, c.level, c.soon, &out)
-
-		if out.Reset != c.want {
-			t.Errorf("level %d at %d units a µs, %d µs late: whole in %d µs, want %d", c.level, c.q, c.soon, out.Reset, c.want)
+		if told.Reset != c.want {
+			t.Errorf("level %d at %d units a µs, %d µs late: whole in %d µs, want %d", c.level, c.q, c.soon, told.Reset, c.want)
 		}
 	}
 }

@@ -7,13 +7,12 @@ import (
 )
 
 // quickLoan decides a request for n tokens by a loan of the rule, if that takes no look at the real clock.
-// It reports whether it did.
-func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
+func (r *Rule) quickLoan(l *loan, n int64) (told Told, charge Charge) {
 	v, c := l.limits, r.table.clock
 	tick := c.tick.Load()
 
 	if v.version != r.version.Load() && l.outdated() {
-		return false
+		return told, charge
 	}
 
 	var (
@@ -24,7 +23,7 @@ func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
 	if v.bucket.Stripes == nil {
 		tat, verdict = l.Spend(tick, n, &v.bucket)
 	} else {
-		tat, verdict = l.SpendStriped(tick, n, &v.bucket, out.stripe())
+		tat, verdict = l.SpendStriped(tick, n, &v.bucket, stripe())
 	}
 
 	if verdict == holder.Turned && c.trusted(tick) {
@@ -41,13 +40,11 @@ func (r *Rule) quickLoan(l *loan, n int64, out *Outcome) bool {
 			l.redate(n, tat) // the request was held up, and is dated too early
 		}
 
-		l.pass(n, v.level(tick, tat), c.coarse(), out)
-
-		return true
+		return l.pass(n, v.level(tick, tat), c.coarse())
 	case verdict == holder.Dry && n == 1 && tick > 0:
-		return l.quickRefusal(tick, tat, c.coarse(), out)
+		return l.quickRefusal(tick, tat, c.coarse()), charge
 	default:
-		return false
+		return told, charge
 	}
 }
 
@@ -62,7 +59,7 @@ func (l *loan) decide(n int64, out *Outcome) bool {
 
 		switch tat, verdict := l.Turn(&when, n, &v.bucket); verdict {
 		case holder.Spent:
-			l.pass(n, v.level(when.At, tat), 0, out)
+			out.told(l.pass(n, v.level(when.At, tat), 0))
 
 			return true
 		case holder.Dry:
@@ -108,23 +105,20 @@ func (l *limits) micros(units int64) int64 {
 	return (units + l.bucket.Q - 1) / l.bucket.Q
 }
 
-// pass fills in out for a request for n tokens, after which the level is level, by a clock that is soon µs late at most.
-func (l *loan) pass(n, level, soon int64, out *Outcome) {
+// pass says what is to be told of a request for n tokens, after which the level is level, by a clock that is soon µs late at most.
+func (l *loan) pass(n, level, soon int64) (Told, Charge) {
 	v := l.limits
-
-	out.Kind, out.Origin = Allowed, FromLease
-	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
-	out.Remaining, out.Reset, out.RetryAfter = v.left(level, soon), 0, 0
+	told := Told{by: v, Remaining: v.left(level, soon)}
 
 	if level > soon*v.bucket.Q { // else it is whole by then, as under large limits, which so take no division
-		out.Reset = v.micros(level) - soon
+		told.Reset = v.micros(level) - soon
 	}
-
-	out.Charge = Charge{of: &l.name, epoch: loanEpoch, cost: n, end: forever}
 
 	if n != 1 {
-		v.count(out, 1-n) // it is one request, of as many tokens
+		v.admitted(1 - n) // it is one request, of as many tokens
 	}
+
+	return told, Charge{of: &l.name, epoch: loanEpoch, cost: n, end: forever}
 }
 
 // refuse fills in out for a request for n tokens, for which the level is too high.
@@ -141,7 +135,7 @@ func (l *loan) refuse(n, level int64, out *Outcome) {
 		out.RetryAfter = max(1, v.wait(level, n))
 	}
 
-	v.counts.byLoans().add(out)
+	v.counts.byLoans().add()
 	v.tally.fold(0, 1)
 }
 
@@ -149,27 +143,23 @@ func (l *loan) refuse(n, level int64, out *Outcome) {
 func (l *limits) wait(level, n int64) int64 { return l.micros(level - (l.bucket.Burst-n)*l.bucket.P) }
 
 // quickRefusal refuses a request for one token if it is clear even by a clock that is soon µs late at most that none is to be had.
-func (l *loan) quickRefusal(tick, tat, soon int64, out *Outcome) bool {
+func (l *loan) quickRefusal(tick, tat, soon int64) (told Told) {
 	v := l.limits
 	level := v.level(tick, tat)
 
 	wait := v.wait(level, 1)
-	told := wait + soon // what was spent in this tick may have been spent at its end
+	late := wait + soon // what was spent in this tick may have been spent at its end
 
 	// Nor may the coarse clock add a second to a wait that is told in whole ones.
 	refused := v.counts.loans.Load()
-	if wait < coarse || (told-1)/second != (wait-coarse-1)/second || refused == nil {
-		return false
+	if wait < coarse || (late-1)/second != (wait-coarse-1)/second || refused == nil {
+		return told
 	}
 
-	refused.add(out)
+	refused.add()
 	v.tally.fold(0, 1)
 
-	out.Kind, out.Origin = OverLimit, FromLease
-	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
-	out.Reset, out.RetryAfter = v.micros(level)-soon, told
-
-	return true
+	return Told{by: v, Reset: v.micros(level) - soon, RetryAfter: late}
 }
 
 // takeLoan decides a request for n tokens of key by a loan, borrowed if need be, and with a look at the real clock. It
@@ -258,7 +248,7 @@ func (l *loan) credit(n int64, counted bool) bool {
 		switch l.Credit(now, n, &l.limits.bucket, counted) {
 		case holder.Spent:
 			if !counted && n != 1 {
-				l.limits.count(&Outcome{Kind: Allowed, Origin: FromLease}, n-1)
+				l.limits.admitted(n - 1)
 			}
 
 			return true

@@ -26,8 +26,7 @@ func (e *Entry) decideLocal(now, n int64, out *Outcome) {
 	epoch := e.Epoch()
 
 	if left, v, _ := e.Spend(tick, n); v.Passed() {
-		out.Charge = Charge{of: &e.name, epoch: epoch, cost: n}
-		e.spent(out, now, left)
+		out.told(e.spent(now, left, n, epoch))
 
 		return
 	}

@@ -67,6 +67,43 @@ func (c Charge) Taken() bool { return c.epoch == storeEpoch }
 // None reports whether nothing was charged.
 func (c Charge) None() bool { return c.of == nil }
 
+// Told is what a decision from memory says of its key, beside its charge, which is of nothing if the request is refused.
+// Both are small enough to be returned in registers: to write an Outcome and read it again takes as long as to find the key.
+type Told struct {
+	by         *limits // nil: nothing was decided
+	Remaining  int64
+	Reset      int64 // as in an Outcome
+	RetryAfter int64
+}
+
+// None reports whether nothing was decided.
+func (t Told) None() bool { return t.by == nil }
+
+// Rule returns the id of the rule that decided.
+func (t Told) Rule() string { return t.by.rule.id }
+
+// Limits returns what the rule gives the key: room for burst tokens, and quota of them per window.
+func (t Told) Limits() (burst, quota int64, window time.Duration) {
+	return t.by.burst, t.by.quota, t.by.window
+}
+
+// told fills in o with what memory said. It reports false if that was nothing.
+func (o *Outcome) told(t Told, c Charge) bool {
+	if t.None() {
+		return false
+	}
+
+	o.Kind, o.Origin, o.Charge = Allowed, FromLease, c
+	if c.None() {
+		o.Kind = OverLimit
+	}
+
+	o.Burst, o.Quota, o.Window = t.Limits()
+	o.Remaining, o.Reset, o.RetryAfter = t.Remaining, t.Reset, t.RetryAfter
+
+	return true
+}
+
 // standing is how a key stands at now: left tokens remain, balance of them in this holder's lease.
 type standing struct{ now, left, balance int64 }
 

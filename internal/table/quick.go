@@ -7,24 +7,31 @@ import (
 
 // Quick decides a request for n tokens of key, at least 1, if that takes no
 // lock, no look at the real clock and no call: by a lease, or by a refusal that
-// still holds. It reports whether it did; out is blank before, and if it did not.
-func (r *Rule) Quick(key string, n int64, out *Outcome) bool {
+// still holds. Otherwise it tells nothing.
+func (r *Rule) Quick(key string, n int64) (told Told, c Charge) {
 	if !rule.IsCompact(key) {
-		return false
+		return told, c
 	}
 
 	t, s := r.table, r.keys.secret.seek(key)
 
 	if t.lender != nil {
 		if l := r.lent.at(s, key).loan(); l != nil {
-			return r.quickLoan(l, n, out)
+			return r.quickLoan(l, n)
 		}
 	}
 
 	e := r.keys.at(s, key).entry()
 	if e == nil {
-		return false
+		return told, c
 	}
+
+	return r.quickEntry(e, n)
+}
+
+// quickEntry is Quick for a key that is leased.
+func (r *Rule) quickEntry(e *Entry, n int64) (told Told, c Charge) {
+	t := r.table
 
 	e.Touch()
 
@@ -36,17 +43,20 @@ func (r *Rule) Quick(key string, n int64, out *Outcome) bool {
 	}
 
 	if verdict.Passed() {
-		out.Charge = Charge{of: &e.name, epoch: epoch, cost: n}
-		e.spent(out, tick, left)
+		told, c = e.spent(tick, left, n, epoch)
 
 		if look || verdict == holder.SpentLow {
 			t.afterSpend(e, verdict == holder.SpentLow, look)
 		}
 
-		return true
+		return told, c
 	}
 
-	return n == 1 && tick > 0 && e.quickRefusal(tick, out)
+	if n == 1 && tick > 0 {
+		told = e.quickRefusal(tick)
+	}
+
+	return told, c
 }
 
 // quickTurn is turn for a lease that goes on, without a look at the real clock.
@@ -81,27 +91,23 @@ func (r *Rule) quickTurn(e *Entry, tick int64) bool {
 
 // quickRefusal refuses a request for one token without the lock, if it is clear
 // even by a coarse clock that none is to be had.
-func (e *Entry) quickRefusal(tick int64, out *Outcome) bool {
+func (e *Entry) quickRefusal(tick int64) (told Told) {
 	till, denied := e.Denied(tick, 1)
 
 	// Nor may the coarse clock add a second to a wait that is told in whole ones.
 	wait := till - tick
 	if !denied || wait < coarse || (wait-1)/second != (wait-coarse-1)/second {
-		return false
+		return told
 	}
 
 	l := e.limits.Load()
 	if l.version != l.rule.version.Load() && e.outdated(l) { // other rules may have enough
-		return false
+		return told
 	}
 
 	e.RefuseQuickly()
 
-	out.Kind, out.Origin = OverLimit, FromLease
-	out.Burst, out.Quota, out.Window = l.burst, l.quota, l.window
-	out.Reset, out.RetryAfter = max(0, e.Whole()-tick), wait
-
-	return true
+	return Told{by: l, Reset: max(0, e.Whole()-tick), RetryAfter: wait}
 }
 
 // coarse is by how much a coarse clock may be wrong for a refusal that goes by it, µs.

@@ -70,6 +70,9 @@ func (l *limits) count(out *Outcome, n int64) {
 	l.tally.add(out, n)
 }
 
+// admitted counts n requests more that were let pass from memory.
+func (l *limits) admitted(n int64) { l.count(&Outcome{Kind: Allowed, Origin: FromLease}, n) }
+
 // count counts a request of a key that has no entry, under the version that it has.
 func (r *Rule) count(key string, out *Outcome) {
 	def := r.Of(key)

@@ -20,15 +20,17 @@ const (
 )
 
 // add counts one.
-func (s *striped) add(out *Outcome) { s[out.stripe()].n.Add(1) }
+func (s *striped) add() { s[stripe()].n.Add(1) }
 
-// stripe tells processors apart, most of the time, by where out is, since that is on
-// the stack of a goroutine, or in memory that only one processor uses at a time.
-func (out *Outcome) stripe() int {
-	at := uint64(uintptr(unsafe.Pointer(out))) >> stackBits //nolint:gosec // only to tell it from others
+// stripe tells processors apart, most of the time, by where the stack of the goroutine is that has each of them.
+func stripe() int {
+	var here byte
 
-	return int(at * spread >> (64 - stripeBits))
+	return stripeAt(uintptr(unsafe.Pointer(&here))) //nolint:gosec // only to tell it from others
 }
+
+// stripeAt is stripe for an address on the stack.
+func stripeAt(here uintptr) int { return int(uint64(here) >> stackBits * spread >> (64 - stripeBits)) }
 
 // sum returns what was counted.
 func (s *striped) sum() (n int64) {

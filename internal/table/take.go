@@ -8,33 +8,31 @@ import (
 
 // Take decides a request for n tokens of key, at least 1, under this rule alone.
 func (r *Rule) Take(ctx context.Context, key string, n int64, out *Outcome) {
-	if r.Quick(key, n, out) {
+	if out.told(r.Quick(key, n)) {
 		return
 	}
 
 	r.slow(ctx, key, n, out)
 }
 
-// spent fills in out for the tokens of its charge, which came from the lease.
-func (e *Entry) spent(out *Outcome, now, left int64) {
-	c := &out.Charge
-	if c.cost != 1 {
-		e.More(c.cost - 1)
+// spent says what is told of n tokens that were taken of the lease in epoch, in which left are left.
+func (e *Entry) spent(now, left, n int64, epoch uint32) (Told, Charge) {
+	if n != 1 {
+		e.More(n - 1)
 	}
 
 	v, whole := e.limits.Load(), e.Whole()
 	full := whole - now
-
-	out.Kind, out.Origin = Allowed, FromLease
-	out.Burst, out.Quota, out.Window = v.burst, v.quota, v.window
-	out.RetryAfter = 0
-	out.Reset = v.reset(full, left)
+	told := Told{by: v, Reset: v.reset(full, left)}
+	c := Charge{of: &e.name, epoch: epoch, cost: n}
 
 	if v.drains {
-		out.Remaining, c.end = left+v.bucket.Free(full), forever
+		told.Remaining, c.end = left+v.bucket.Free(full), forever
 	} else {
-		out.Remaining, c.end = left+e.Beyond(), whole
+		told.Remaining, c.end = left+e.Beyond(), whole
 	}
+
+	return told, c
 }
 
 // countsUntil is CountsUntil of a lease's tokens, without the lock: to the end of the window, if there is one.
@@ -161,8 +159,7 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 
 	left, verdict, _ := e.Spend(tick, n)
 	if verdict.Passed() {
-		out.Charge = Charge{of: &e.name, epoch: epoch, cost: n}
-		e.spent(out, now, left)
+		out.told(e.spent(now, left, n, epoch))
 		out.Remaining = e.Remaining(now)
 
 		if verdict == holder.SpentLow && !e.asking.Load() && !e.Scarce(now) {
