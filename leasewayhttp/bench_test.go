@@ -94,3 +94,18 @@ func TestAllocationsOfAnAllowedRequest(t *testing.T) {
 		t.Errorf("%v allocations, want at most 3", n)
 	}
 }
+
+// A refusal is told in one piece of memory for what all responses say, one for what only refusals do, and the document. The
+// other five are the header's: its ninth field makes it grow.
+func TestAllocationsOfARefusedRequest(t *testing.T) {
+	h := newMiddleware(&verdict{decision: overLimit()}, nil).Handler(noop())
+	r := get("/v1/search?q=x")
+	w := &discard{}
+	n := testing.AllocsPerRun(1000, func() {
+		w.header = make(http.Header)
+		h.ServeHTTP(w, r)
+	})
+	if n > 8 {
+		t.Errorf("%v allocations, want at most 8", n)
+	}
+}

@@ -42,7 +42,7 @@ func (m *Middleware) AppendFields(to []Field, d *leaseway.Decision) (fields []Fi
 	if m.config.docs != "" {
 		to = append(to, Field{"link", m.helpLink()})
 	}
-	return to, m.body(&refusal{decision: *d, retryAfterSec: wait})
+	return to, m.body(&refusal{decision: d, retryAfterSec: wait})
 }
 
 // appendLimit appends the fields that say how much is left.

@@ -94,7 +94,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		case !wanted:
 			leave(w)
 		case !d.Allowed:
-			m.refuse(w, r, refusal{decision: d, retryAfterSec: wait})
+			m.refuse(w, r, refusal{decision: &d, retryAfterSec: wait})
 		case d.HoldsSlot():
 			m.occupy(next, w, r, &d)
 		default:
