@@ -12,6 +12,7 @@ import (
 	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/internal/store/memory"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
 // player draws what holders ask, as holders would and as none would.
@@ -25,6 +26,7 @@ type player struct {
 	known   map[store.Key]map[uint64]ledger.Answer
 	ended   map[store.Key]map[uint64]uint64
 	present bool // nothing is asked of the next window, and nothing for long
+	bucket  bool // all terms are of token buckets
 }
 
 func newPlayer(run uint64) *player {
@@ -41,6 +43,10 @@ func (p *player) terms(t *rapid.T) ledger.Terms {
 		Version:   p.version,
 		TTL:       rapid.SampledFrom([]int64{0, 1, 50_000, 500_000, 10_000_000}).Draw(t, "ttl"),
 		Whole:     rapid.Bool().Draw(t, "whole"),
+	}
+
+	if p.bucket {
+		terms.Algorithm = rate.TokenBucket
 	}
 
 	if p.unruly {
@@ -218,6 +224,22 @@ func TestLikeLedger(t *testing.T) {
 		run++
 		*p = *newPlayer(run)
 		p.unruly = true
+		twins := twins{}
+
+		play(t, p, s, func(op store.Op) ledger.Answer { return twins.apply(p.now, &op) })
+	})
+}
+
+// The same of buckets, which mostly are leased to some: renewals of those, and takes beside them, have a way of their own.
+func TestLikeLedgerOfBuckets(t *testing.T) {
+	p := newPlayer(0)
+	s := openWith(t, Config{Addresses: []string{redistest.NewServer(t).Address}, Clock: func() int64 { return p.now }})
+	run := uint64(0)
+
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+		*p = *newPlayer(run)
+		p.bucket, p.unruly = true, rapid.IntRange(0, 3).Draw(t, "unruly") == 0
 		twins := twins{}
 
 		play(t, p, s, func(op store.Op) ledger.Answer { return twins.apply(p.now, &op) })

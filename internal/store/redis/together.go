@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mostTogether is how many ops one command has at most: Redis does nothing else meanwhile, for half a millisecond, or two where all
+	// mostTogether is how many ops one command has at most: Redis does nothing else meanwhile, for half a millisecond, or one where all
 	// are leases that twenty share. More saves nothing: a call takes as long as half of an op.
 	mostTogether = 32
 	// apartFor is how long each op is a command of its own where a node did not have the keys of any of several.

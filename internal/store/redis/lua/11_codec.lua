@@ -40,28 +40,29 @@ sameTerms = function(bytes)
 end
 end
 
-local function unpackNumbers(n, bytes, pos)
-  local list = {}
-  for i = 1, n do list[i], pos = unpack('<i8', bytes, pos) end
-  return list, pos
-end
-
-local AskFormat = '<Bc8c8i8i8i8i8i8i8i8i8i8i8i8BB'
-
 -- An ask for one take and nothing else, of a ledger that its holder has no lease of, may also come as the holder, its name, the
 -- seq, the debt, which is what was acknowledged, and the one cost: most are such, and to read zeros takes as long as all else.
 --
 -- unpackAsk reads an ask into a table that is the next one's, too: to make one takes as long as to read it.
 local unpackAsk
 do
+local AskFormat = '<Bc8c8i8i8i8i8i8i8i8i8i8i8i8BB'
 local ShortFormat, ShortSize = '<c8c8i8i8i8', 40
 local a = {}
+local none = {} -- of costs, as most asks have
+
+local function unpackCosts(n, bytes, pos)
+  if n == 0 then return none, pos end
+  local list = {}
+  for i = 1, n do list[i], pos = unpack('<i8', bytes, pos) end
+  return list, pos
+end
 
 local function unpackShort(bytes)
   local cost
   a.holder, a.name, a.seq, a.debt, cost = unpack(ShortFormat, bytes)
   a.lease, a.spent, a.lag, a.lagFrac, a.debtAcked, a.raiseTo, a.ended, a.endedSpent, a.offer = 0, 0, 0, 0, a.debt, 0, 0, 0, 0
-  a.takes, a.needs, a.ahead, a.keep, a.slots, a.long = {cost}, {}, false, false, false, false
+  a.takes, a.needs, a.ahead, a.keep, a.slots, a.long = {cost}, none, false, false, false, false
   return a
 end
 
@@ -70,8 +71,8 @@ unpackAsk = function(bytes)
   local flags, takes, needs, pos
   flags, a.holder, a.name, a.seq, a.lease, a.spent, a.lag, a.lagFrac, a.debt, a.debtAcked, a.raiseTo, a.ended, a.endedSpent, a.offer,
     takes, needs, pos = unpack(AskFormat, bytes)
-  a.takes, pos = unpackNumbers(takes, bytes, pos)
-  a.needs, pos = unpackNumbers(needs, bytes, pos)
+  a.takes, pos = unpackCosts(takes, bytes, pos)
+  a.needs, pos = unpackCosts(needs, bytes, pos)
   a.ahead, a.keep, a.slots = flags % 2 == 1, flags % 4 >= 2, flags % 8 >= 4
   a.long = flags >= 8
   return a
@@ -81,14 +82,14 @@ end
 -- packAnswer returns an answer, and what the caller should count: the tokens that were spent
 -- over what was known to be granted, if any, and whether this op found that data was lost.
 local AnswerFormat = '<Bi8i8I4I4i8i8i8i8i8i8i8i8i8i8i8i8i8i8i8'
-local SameTerms, DataLost = 16, 64 -- flags
+local Short, SameTerms, DataLost = 8, 16, 64 -- flags
 
 local function packAnswer(a, offered, over, found)
   local flags, tail = 0, ''
   if a.superseded then flags = flags + 1 end
   if a.stale then flags = flags + 2 end
   if a.ahead then flags = flags + 4 end
-  if a.short then flags = flags + 8 end
+  if a.short then flags = flags + Short end
   if a.terms == offered then
     flags = flags + SameTerms
   elseif a.terms then

@@ -111,8 +111,11 @@ one = function(at, now)
   if short then return short end
   release()
   at.found, at.terms, at.held, at.mark = nil, nil, heldOf(at), markOf(at)
-  local s, was = load(at, now, call('GET', at.held))
-  local answer = apply(s, now, at.offered, unpackAsk(at.ask))
+  local bytes = call('GET', at.held)
+  local answer = bytes and held(at, now, bytes)
+  if answer then return answer end
+  local s, was = load(at, now, bytes)
+  answer = apply(s, now, at.offered, unpackAsk(at.ask))
   save(at, s, was)
   return packAnswer(answer, at.offered, s.over, at.found)
 end

@@ -1,0 +1,107 @@
+package redis
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
+	"github.com/leaseway/leaseway/internal/store"
+	"github.com/leaseway/leaseway/internal/store/redis/redistest"
+)
+
+// What a bucket is asked while several have leases of it goes the short way: they are opened, renewed, given back and ended there, and
+// those who have none take beside them. The long way gives the same answers, and only takes longer: so here it fails.
+func TestLeasedBucketsGoTheShortWay(t *testing.T) {
+	const theLongWay = "  local s, was = load(at, now, bytes)\n"
+
+	body, err := libraryBody()
+	if err != nil || strings.Count(body, theLongWay) != 1 {
+		t.Fatalf("where is the long way? (%v)", err)
+	}
+
+	const now = 1_800_000_000_000_000
+
+	cfg := Config{Addresses: []string{redistest.NewServer(t).Address}, Clock: func() int64 { return now }}
+	open, short := openWith(t, cfg), openWith(t, cfg)
+	short.library = libraryOf(strings.Replace(body, theLongWay, "  error('the long way')\n", 1))
+	seq, twin := uint64(0), &ledger.State{}
+
+	ask := func(s *Store, ask ledger.Ask) ledger.Answer {
+		seq++
+		ask.Seq = seq
+
+		op := store.Op{Key: store.Key{Rule: "r", Key: "k"}, Terms: hourly(100), Ask: ask}
+
+		result, want := applied(s, op)[0], twin.Apply(now, op.Terms, ask)
+		if result.Err != nil || result.Answer != want {
+			t.Fatalf("%+v:\n got %+v (%v)\nwant %+v", ask, result.Answer, result.Err, want)
+		}
+
+		return result.Answer
+	}
+
+	one := ask(open, ledger.Ask{Holder: 1, RaiseTo: 20, Keep: true}).Lease
+	two := ask(short, ledger.Ask{Holder: 2, RaiseTo: 20, Keep: true}).Lease
+	ask(short, ledger.Ask{Holder: 3, Takes: []int64{1, 2}})
+	ask(short, ledger.Ask{Holder: 3, Takes: []int64{90}})
+	ask(short, ledger.Ask{Holder: 1, Lease: one, Spent: 20, RaiseTo: 70, Needs: []int64{1}, Keep: true})
+	ask(short, ledger.Ask{Holder: 1, Lease: one, Spent: 21, RaiseTo: 70, Debt: 3, Keep: true})
+	ask(short, ledger.Ask{Holder: 2, Lease: two, Spent: 1, RaiseTo: 5, Keep: true})
+	ask(short, ledger.Ask{Holder: 2, Lease: two, Spent: 2, RaiseTo: 2})
+}
+
+// Of a bucket that a crowd of holders share each is given what a plain ledger gives, in plenty and while they wait for their turns.
+func TestLikeLedgerOfACrowd(t *testing.T) {
+	now := int64(1_800_000_000_000_000)
+	s := openWith(t, Config{Addresses: []string{redistest.NewServer(t).Address}, Clock: func() int64 { return now }})
+	run := 0
+
+	rapid.Check(t, func(t *rapid.T) {
+		run++
+
+		terms := ledger.Terms{TTL: 500_000}
+		change := func() {
+			limit := rapid.SampledFrom([]int64{1, 60, 100, 1_000, 1_000_000}).Draw(t, "limit")
+			window := rapid.SampledFrom([]int64{1_000_000, 1_000_000, 60_000_000, 3_600_000_000}).Draw(t, "window")
+			terms.Bucket, _ = rate.NewBucket(limit, window, max(20, limit))
+			terms.Version++
+		}
+		change()
+
+		known := make([]ledger.Answer, rapid.IntRange(2, 50).Draw(t, "holders"))
+		key, twin := store.Key{Rule: "r", Key: strconv.Itoa(run)}, &ledger.State{}
+		step := rapid.SampledFrom([]int64{100, 2_000, 20_000}).Draw(t, "µs between two")
+
+		for seq := range rapid.IntRange(1, 300).Draw(t, "asks") {
+			now += step
+
+			if rapid.IntRange(0, 50).Draw(t, "change") == 0 {
+				change()
+			}
+
+			i := rapid.IntRange(0, len(known)-1).Draw(t, "holder")
+			last := &known[i]
+			ask := ledger.Ask{
+				Holder: math.MaxUint64 / uint64(i+1), Seq: uint64(seq + 1), Lease: last.Lease, Keep: rapid.IntRange(0, 3).Draw(t, "keep") > 0,
+				Spent: last.Spent + rapid.Int64Range(0, max(0, last.Granted-last.Spent)).Draw(t, "spent"),
+				Lag:   rapid.Int64Range(0, step).Draw(t, "lag"), LagFrac: rapid.SampledFrom([]int64{0, 1, terms.Bucket.Q - 1, terms.Bucket.Q}).Draw(t, "lagFrac"),
+			}
+			ask.RaiseTo = ask.Spent + rapid.SampledFrom([]int64{0, 5, 20, 50}).Draw(t, "more")
+			op := store.Op{Key: key, Terms: terms, Ask: ask}
+
+			result, want := applied(s, op)[0], twin.Apply(now, terms, ask)
+			if result.Err != nil || result.Answer != want {
+				t.Fatalf("%+v:\n got %+v (%v)\nwant %+v", ask, result.Answer, result.Err, want)
+			}
+
+			*last = want
+		}
+
+		now += 3_600_000_000 * 24
+	})
+}
