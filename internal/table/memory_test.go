@@ -21,8 +21,8 @@ func TestBytesAKey(t *testing.T) { //nolint:paralleltest // it measures the heap
 		leases     int64
 		most       int64 // bytes a key
 	}{
-		{"asked once, at rest", "limit: 100, window: 1h", 1, 300 * ms, 0, 95},
-		{"of a window, at rest", "algorithm: fixed_window, limit: 100, window: 1h", 1, 300 * ms, 0, 95},
+		{"asked once, at rest", "limit: 100, window: 1h", 1, 50 * ms, 0, 95},
+		{"of a window, at rest", "algorithm: fixed_window, limit: 100, window: 1h", 1, 50 * ms, 0, 95},
 		{"idle", "limit: 100, window: 1h", 1, 5 * sec, 0, 5},
 		{"asked just now", "limit: 100, window: 1h", 1, 10 * ms, 0, 350},
 		{"leased", "limit: 100000, window: 1h, lease: {ttl: 60s}", 6, 20 * ms, keys, 350},

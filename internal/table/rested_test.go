@@ -16,7 +16,7 @@ func TestAKeyGoesOnAfterItsRest(t *testing.T) {
 
 	for i := range 2 {
 		r.take(0, "r", "k", 1)
-		r.wait(600 * ms) // it rests after 200
+		r.wait(600 * ms) // it rests after 20
 
 		s, ok := r.holders[0].Rule("r").Key("k")
 		if !ok || s.Asks != int64(i+1) || s.Remaining != int64(999-i) {

@@ -35,7 +35,7 @@ type trace struct {
 }
 
 const (
-	restAfter  = 200_000   // µs without a request after which a key that nothing is at stake of rests
+	restAfter  = 20_000   // µs without a request after which a key that nothing is at stake of rests
 	sweepEvery = 1_000_000 // µs in which all traces are looked at once, a part at a time
 
 	// Of a part's slots so many hundredths are in use when it is made anew, when it is full, and when it is too large.
@@ -120,6 +120,10 @@ func (p *tracePart) remove(i int) {
 
 	p.each[i] = trace{}
 	p.used--
+
+	if p.used == 0 {
+		p.each = nil
+	}
 }
 
 // take takes the trace of hash away.
@@ -166,10 +170,7 @@ func (p *tracePart) sweep(now int64, full bool) (fewer int64) {
 		}
 	}
 
-	switch {
-	case p.used == 0:
-		p.each = nil
-	case p.used*100 < len(p.each)*tracesFew:
+	if p.used*100 < len(p.each)*tracesFew {
 		p.renew()
 	}
 
