@@ -2,8 +2,6 @@ package table
 
 import (
 	"math"
-	"math/bits"
-	"sync"
 
 	"github.com/leaseway/leaseway/internal/holder"
 )
@@ -15,167 +13,15 @@ import (
 //	             ▲                                            │
 //	             └───────────────── request ──────────────────┘
 //
-// A part is a table with open addressing, in the order of the hashes, and no key is in it: of two that
-// have one hash of 64 bits each would go on from the other's demand, and no budget depends on that.
+// No key is in it: of two that have one hash of 64 bits each would go on from the other's demand, and no budget depends on that.
 type traces struct {
 	parts [keyParts]tracePart
 }
 
-type tracePart struct {
-	mu   sync.Mutex
-	each []trace
-	used int
-}
-
-// trace is a slot, free without a hash.
-type trace struct {
-	holder.Trace
-
-	hash uint64
-}
-
 const (
-	restAfter  = 20_000   // µs without a request after which a key that nothing is at stake of rests
-	sweepEvery = 1_000_000 // µs in which all traces are looked at once, a part at a time
-
-	// Of a part's slots so many hundredths are in use when it is made anew, when it is full, and when it is too large.
-	tracesAnew = 70
-	tracesFull = 80
-	tracesFew  = 35
+	restAfter  = 20_000  // µs without a request after which a key that nothing is at stake of rests
+	sweepEvery = 500_000 // µs in which all traces are looked at once, a part at a time
 )
-
-// home returns where a trace would stand if there were no others.
-func (p *tracePart) home(hash uint64) int {
-	place, _ := bits.Mul64(hash<<partBits, uint64(len(p.each)))
-
-	return int(place)
-}
-
-func (p *tracePart) next(i int) int {
-	if i+1 < len(p.each) {
-		return i + 1
-	}
-
-	return 0
-}
-
-// at returns the slot of hash, or the free one where it would be; -1 without slots.
-func (p *tracePart) at(hash uint64) int {
-	if len(p.each) == 0 {
-		return -1
-	}
-
-	i := p.home(hash)
-	for p.each[i].hash != hash && p.each[i].hash != 0 {
-		i = p.next(i)
-	}
-
-	return i
-}
-
-// put remembers t, and returns by how many there are more.
-func (p *tracePart) put(t *trace) (more int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	i := p.at(t.hash)
-
-	if i < 0 || p.each[i].hash == 0 {
-		more = 1
-		p.used++
-
-		if p.used*100 > len(p.each)*tracesFull {
-			p.renew()
-
-			i = p.at(t.hash)
-		}
-	}
-
-	p.each[i] = *t
-
-	return more
-}
-
-// renew has as much room as is needed.
-func (p *tracePart) renew() {
-	old := p.each
-	p.each = make([]trace, p.used*100/tracesAnew+1)
-
-	for i := range old {
-		if old[i].hash != 0 {
-			p.each[p.at(old[i].hash)] = old[i]
-		}
-	}
-}
-
-// remove frees slot i, and moves those up that would be cut off from their home.
-func (p *tracePart) remove(i int) {
-	for j := p.next(i); p.each[j].hash != 0; j = p.next(j) {
-		// Its home is not between the gap and it, going round.
-		if home := p.home(p.each[j].hash); i <= j && (home <= i || home > j) || j < home && home <= i {
-			p.each[i] = p.each[j]
-			i = j
-		}
-	}
-
-	p.each[i] = trace{}
-	p.used--
-
-	if p.used == 0 {
-		p.each = nil
-	}
-}
-
-// take takes the trace of hash away.
-func (p *tracePart) take(hash uint64) (t holder.Trace, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	i := p.at(hash)
-	if i < 0 || p.each[i].hash == 0 {
-		return t, false
-	}
-
-	t = p.each[i].Trace
-	p.remove(i)
-
-	return t, true
-}
-
-// look returns the trace of hash.
-func (p *tracePart) look(hash uint64) (t holder.Trace, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	i := p.at(hash)
-	if i < 0 {
-		return t, false
-	}
-
-	return p.each[i].Trace, p.each[i].hash != 0
-}
-
-// sweep drops the traces of keys that are idle at now and, unless there is no room for others, not denied any more. It returns
-// how many there were.
-func (p *tracePart) sweep(now int64, full bool) (fewer int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	for i := 0; i < len(p.each); {
-		if s := &p.each[i]; s.hash != 0 && now > s.At+idleAfter && (full || now >= s.Until()) {
-			p.remove(i) // another one may stand there now
-			fewer++
-		} else {
-			i++
-		}
-	}
-
-	if p.used*100 < len(p.each)*tracesFew {
-		p.renew()
-	}
-
-	return fewer
-}
 
 // traced returns the part of the rule's traces that has hash, nil while there is none.
 func (r *Rule) traced(hash uint64) *tracePart {

@@ -63,7 +63,7 @@ func TestTracesAreAMap(t *testing.T) {
 					t.Fatalf("sweep dropped %d, want %d", got, fewer)
 				}
 
-				if p.used == 0 && p.each != nil || len(p.each)*tracesFew > p.used*100+100 {
+				if p.used == 0 && p.each != nil || len(p.each) > slotsAtMost(p.used, tracesFew) {
 					t.Fatalf("%d slots for %d after a sweep", len(p.each), p.used)
 				}
 			}
@@ -74,6 +74,10 @@ func TestTracesAreAMap(t *testing.T) {
 		}
 	})
 }
+
+// slotsAtMost returns how many slots n traces have if percent of them are in use: as many more as have room in the same memory, and
+// those behind the last home.
+func slotsAtMost(n, percent int) int { return len(slotsFor(n*100/percent + 1 + tracesMore)) }
 
 // A trace is small, and the slots of a part are nearly all in use.
 func TestATraceIsSmall(t *testing.T) {
@@ -89,7 +93,7 @@ func TestATraceIsSmall(t *testing.T) {
 		p.put(&trace{hash: (i + 1) * 0x9e3779b97f4a7c15 >> partBits, Trace: holder.Trace{At: 1}})
 	}
 
-	if n := len(p.each); n > 10_000*100/tracesAnew+1 {
+	if n := len(p.each); n > slotsAtMost(10_000, tracesAnew) {
 		t.Errorf("10000 traces have %d slots", n)
 	}
 }
