@@ -21,9 +21,9 @@ type Trace struct {
 	used uint32
 	last uint32 // of all others how long after At more is denied: see spell
 
-	rate    float32 // of demand: tokens a µs
-	cost    uint16  // of a request, at most
-	holders uint16  // at most
+	rate    float32 // of demand: tokens a µs, to three digits
+	cost    uint8   // of a request, at most
+	holders uint8   // at most
 
 	Note uint32 // the caller's
 }
@@ -50,8 +50,8 @@ func (l *Lease) Trace(now int64) (t Trace, ok bool) {
 
 	h, d := &l.heard, &l.demand
 	t = Trace{
-		Terms: h.terms(), At: h.at, rate: d.rate, last: spell(denied),
-		cost: uint16(min(d.cost, math.MaxUint16)), holders: uint16(min(d.holders, math.MaxUint16)),
+		Terms: h.terms(), At: h.at, rate: rough(d.rate), last: spell(denied),
+		cost: uint8(min(d.cost, math.MaxUint8)), holders: uint8(min(d.holders, math.MaxUint8)),
 	}
 
 	switch w := h.counted(); h.terms().Algorithm {
@@ -93,14 +93,17 @@ func spell(span int64) uint32 {
 }
 
 // Until returns until when more is denied, µs: 0 if it is not.
-func (t *Trace) Until() int64 {
-	switch span := int64(t.last); {
-	case span == 0 || t.Terms.Algorithm == rate.SlidingWindow:
+func (t *Trace) Until() int64 { return until(t.At, t.last, t.Terms) }
+
+// until returns when a spell is over that is denied from the instant at on; 0 if nothing is.
+func until(at int64, last uint32, terms *ledger.Terms) int64 {
+	switch span := int64(last); {
+	case span == 0 || terms.Algorithm == rate.SlidingWindow:
 		return 0
 	case span < spellLong:
-		return t.At + span
+		return at + span
 	default:
-		return t.At + (span-spellLong)<<spellShift
+		return at + (span-spellLong)<<spellShift
 	}
 }
 

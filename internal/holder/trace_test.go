@@ -72,6 +72,8 @@ func TestATraceGoesOn(t *testing.T) {
 			o := &lone{lease: holder.New(), terms: terms}
 			now, rested, refused := int64(1_000_000_000), 0, 0
 
+			var common *holder.Common
+
 			for range 500 {
 				o.catchUp(now)
 				o.take(now, 1+r.Int64N(3))
@@ -83,6 +85,15 @@ func TestATraceGoesOn(t *testing.T) {
 
 					if _, denied := o.lease.Denied(now, 3); denied {
 						refused++
+					}
+
+					packed, ok := trace.Pack(common)
+					if got := packed.Trace(); !ok || got != trace || packed.At() != trace.At || packed.Until() != trace.Until() {
+						t.Fatalf("packed it is %+v, not %+v", got, trace)
+					}
+
+					if c, ok := packed.Common(trace.Terms); ok {
+						common = c
 					}
 
 					resumed := holder.New()
@@ -104,6 +115,52 @@ func TestATraceGoesOn(t *testing.T) {
 				t.Error("no key rested that was denied more")
 			}
 		})
+	}
+}
+
+// A trace is packed whatever it says, but for instants that a process does not live to see; what it says like others it shares with them.
+func TestTracesArePacked(t *testing.T) {
+	t.Parallel()
+
+	const years = int64(365 * 24 * 3600 * 1_000_000)
+
+	terms := &ledger.Terms{Algorithm: rate.TokenBucket}
+	first := holder.Trace{Terms: terms, At: 1, Note: 7}
+
+	p, _ := first.Pack(nil)
+
+	common, ok := p.Common(terms)
+	if !ok {
+		t.Fatal("there is nothing to share")
+	}
+
+	for _, c := range []struct {
+		trace         holder.Trace
+		packs, shares bool
+	}{
+		{holder.Trace{Terms: terms, At: 1, Note: 1<<16 - 1}, true, true},
+		{holder.Trace{Terms: terms, At: 8 * years, Note: 1}, true, true},
+		{holder.Trace{Terms: terms, At: 1, Note: 1 << 16}, true, false},
+		{holder.Trace{Terms: &ledger.Terms{Algorithm: rate.TokenBucket}, At: 1}, true, false},
+		{holder.Trace{Terms: terms, At: 9 * years}, false, false},
+		{holder.Trace{Terms: terms, At: -1}, false, false},
+	} {
+		p, ok := c.trace.Pack(common)
+		if ok != c.packs {
+			t.Errorf("%+v packs: %v", c.trace, ok)
+		}
+
+		if !ok {
+			continue
+		}
+
+		if got := p.Trace(); got != c.trace {
+			t.Errorf("%+v is unpacked as %+v", c.trace, got)
+		}
+
+		if got, _ := p.Common(terms); (got == common) != c.shares {
+			t.Errorf("%+v shares: %v", c.trace, got == common)
+		}
 	}
 }
 

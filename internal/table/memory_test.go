@@ -21,16 +21,16 @@ func TestBytesAKey(t *testing.T) { //nolint:paralleltest // it measures the heap
 		leases     int64
 		most       int64 // bytes a key
 	}{
-		{"asked once, at rest", "limit: 100, window: 1h", 1, 50 * ms, 0, 95},
-		{"of a window, at rest", "algorithm: fixed_window, limit: 100, window: 1h", 1, 50 * ms, 0, 95},
+		{"asked once, at rest", "limit: 100, window: 1h", 1, 50 * ms, 0, 45},
+		{"of a window, at rest", "algorithm: fixed_window, limit: 100, window: 1h", 1, 50 * ms, 0, 70},
 		{"idle", "limit: 100, window: 1h", 1, 5 * sec, 0, 5},
 		{"asked just now", "limit: 100, window: 1h", 1, 10 * ms, 0, 350},
 		{"leased", "limit: 100000, window: 1h, lease: {ttl: 60s}", 6, 20 * ms, keys, 350},
 		{"leased of a window", "algorithm: fixed_window, limit: 100000, window: 1h, lease: {ttl: 60s}", 6, 20 * ms, keys, 415},
 		{"idle after its lease", "limit: 100000, window: 1h, lease: {ttl: 10s}", 6, 30 * sec, 0, 5},
 		{"refused just now", "limit: 1, window: 1h", 2, 1 * sec, 0, 415},
-		{"refused, and at rest", "limit: 1, window: 1h", 2, 3 * sec, 0, 95},
-		{"refused for a day", "algorithm: fixed_window, limit: 1, window: 1d", 2, 3 * sec, 0, 95},
+		{"refused, and at rest", "limit: 1, window: 1h", 2, 3 * sec, 0, 70},
+		{"refused for a day", "algorithm: fixed_window, limit: 1, window: 1d", 2, 3 * sec, 0, 70},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			doc := "rules: [{id: r, keyBy: user, " + c.rule + "}]"

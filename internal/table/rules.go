@@ -24,18 +24,19 @@ type Rule struct {
 	traces  atomic.Pointer[traces] // of those that rest; nil until one does
 	lent    keys                   // those whose buckets are here, whole
 	lending [keyParts]lending
-	plain   atomic.Bool                  // see Plain
-	shade   atomic.Bool                  // see PlainShadow
-	noting  sync.Mutex                   // one note of plain and shade at a time
-	version atomic.Uint64                // of now
-	terms   atomic.Pointer[ledger.Terms] // which most keys share
-	brief   atomic.Int64                 // until when nothing is leased for long, µs: see Overridden
-	hasty   atomic.Int64                 // parts of its keys whose long leases are to be hastened yet
-	spare   atomic.Pointer[Entry]        // of all keys that found the table full, in an outage
-	retired atomic.Bool                  // no rule set in force has it
-	off     atomic.Int64                 // until when it is switched off, µs since the Unix epoch; 0: it is on
-	test    atomic.Pointer[Rule]         // the same rule's budgets for requests of class test
-	testing bool                         // it is the other's test
+	plain   atomic.Bool                   // see Plain
+	shade   atomic.Bool                   // see PlainShadow
+	noting  sync.Mutex                    // one note of plain and shade at a time
+	version atomic.Uint64                 // of now
+	terms   atomic.Pointer[ledger.Terms]  // which most keys share
+	usual   atomic.Pointer[holder.Common] // of its traces
+	brief   atomic.Int64                  // until when nothing is leased for long, µs: see Overridden
+	hasty   atomic.Int64                  // parts of its keys whose long leases are to be hastened yet
+	spare   atomic.Pointer[Entry]         // of all keys that found the table full, in an outage
+	retired atomic.Bool                   // no rule set in force has it
+	off     atomic.Int64                  // until when it is switched off, µs since the Unix epoch; 0: it is on
+	test    atomic.Pointer[Rule]          // the same rule's budgets for requests of class test
+	testing bool                          // it is the other's test
 	counts  ruleCounts
 	tally   atomic.Pointer[tally] // of the keys that its rollout has reached; nil without one
 	slots   slotKeys              // of a rule that bounds what is in flight

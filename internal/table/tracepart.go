@@ -19,7 +19,7 @@ type tracePart struct {
 
 // trace is a slot, free without a hash.
 type trace struct {
-	holder.Trace
+	holder.Packed
 
 	hash uint64
 }
@@ -139,7 +139,7 @@ func (p *tracePart) take(hash uint64) (t holder.Trace, ok bool) {
 
 	i, ok := p.find(hash)
 	if ok {
-		t = p.each[i].Trace
+		t = p.each[i].Trace()
 		p.remove(i)
 	}
 
@@ -153,7 +153,7 @@ func (p *tracePart) look(hash uint64) (t holder.Trace, ok bool) {
 
 	i, ok := p.find(hash)
 	if ok {
-		t = p.each[i].Trace
+		t = p.each[i].Trace()
 	}
 
 	return t, ok
@@ -166,7 +166,7 @@ func (p *tracePart) sweep(now int64, full bool) (fewer int64) {
 	defer p.mu.Unlock()
 
 	for i := 0; i < len(p.each); {
-		if s := &p.each[i]; s.hash != 0 && now > s.At+idleAfter && (full || now >= s.Until()) {
+		if s := &p.each[i]; s.hash != 0 && now > s.At()+idleAfter && (full || now >= s.Until()) {
 			p.remove(i) // another one may stand there now
 			fewer++
 		} else {

@@ -99,7 +99,7 @@ func (e *Entry) follow(t *holder.Trace) {
 	e.stand(t.At)
 }
 
-// What a trace notes for the table: how often was asked in the lower half, above it when a take was last won before it.
+// What a trace notes for the table: how often was asked in the lower half, above it when a take was last won before it, mostly just then.
 const (
 	noteShift = 16
 	wonNever  = math.MaxUint16
@@ -119,13 +119,23 @@ func (e *Entry) leaveTrace(now int64) bool {
 
 	t.Note = min(e.asks, math.MaxUint16) | uint32(won)<<noteShift
 	r := e.rule()
+	usual := r.usual.Load()
+
+	packed, ok := t.Pack(usual)
+	if !ok {
+		return false
+	}
+
+	if c, ok := packed.Common(r.terms.Load()); ok && c != usual {
+		r.usual.Store(c)
+	}
 
 	if r.traces.Load() == nil {
 		r.traces.CompareAndSwap(nil, &traces{})
 	}
 
 	hash := r.traceHash(e.key())
-	more := r.traced(hash).put(&trace{hash: hash, Trace: t})
+	more := r.traced(hash).put(&trace{hash: hash, Packed: packed})
 	r.table.forget(-more)
 
 	return true

@@ -31,7 +31,7 @@ func TestTracesAreAMap(t *testing.T) {
 			case 0:
 				now += rapid.Int64Range(0, 5).Draw(t, "later")
 
-				more := p.put(&trace{hash: hash, Trace: holder.Trace{At: now, Note: uint32(now)}})
+				more := p.put(slotOf(t, hash, holder.Trace{At: now, Note: uint32(now)}))
 				if (more == 1) == had {
 					t.Fatalf("put: %d more, and there was one: %v", more, had)
 				}
@@ -75,6 +75,22 @@ func TestTracesAreAMap(t *testing.T) {
 	})
 }
 
+// slotOf returns the slot of a trace.
+func slotOf(t interface {
+	Helper()
+	Fatal(args ...any)
+}, hash uint64, of holder.Trace,
+) *trace {
+	t.Helper()
+
+	packed, ok := of.Pack(nil)
+	if !ok {
+		t.Fatal("it can't be packed")
+	}
+
+	return &trace{hash: hash, Packed: packed}
+}
+
 // slotsAtMost returns how many slots n traces have if percent of them are in use: as many more as have room in the same memory, and
 // those behind the last home.
 func slotsAtMost(n, percent int) int { return len(slotsFor(n*100/percent + 1 + tracesMore)) }
@@ -83,14 +99,14 @@ func slotsAtMost(n, percent int) int { return len(slotsFor(n*100/percent + 1 + t
 func TestATraceIsSmall(t *testing.T) {
 	t.Parallel()
 
-	if n := unsafe.Sizeof(trace{}); n > 56 {
-		t.Errorf("a trace has %d bytes, want 56 at most", n)
+	if n := unsafe.Sizeof(trace{}); n > 32 {
+		t.Errorf("a trace has %d bytes, want 32 at most", n)
 	}
 
 	var p tracePart
 
 	for i := range uint64(10_000) {
-		p.put(&trace{hash: (i + 1) * 0x9e3779b97f4a7c15 >> partBits, Trace: holder.Trace{At: 1}})
+		p.put(slotOf(t, (i+1)*0x9e3779b97f4a7c15>>partBits, holder.Trace{At: 1}))
 	}
 
 	if n := len(p.each); n > slotsAtMost(10_000, tracesAnew) {
