@@ -11,7 +11,7 @@ const (
 	idleAfter  = 2_000_000 // µs without a request after which a key may leave
 	busyAgain  = 20_000    // µs until a key with a flight under way is looked at again
 	oweAgain   = 100_000   // µs between two tries to report debt
-	keepSpokes = 128       // appointments for which a slot keeps its memory when it was turned
+	keepSpokes = 16        // appointments for which a slot keeps its memory when it was turned
 )
 
 // wheel visits every entry when something is due for it: the renewal of its
