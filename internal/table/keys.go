@@ -13,8 +13,8 @@ import (
 // lock; adding and removing lock a part.
 //
 // Each part is a table with open addressing: its lines are tried one after the other from where the hash
-// points, until one has free slots. A slot once used stays in the way until its table is made
-// anew, so that readers need not wait for writers.
+// points, until one has free slots. A slot once used is free no more until its table is made
+// anew, so that readers need not wait for writers; but another key may have it.
 type keys struct {
 	secret secret
 	gone   *name // stands in the slots of removed keys
@@ -27,10 +27,11 @@ const (
 	partShift = 64 - partBits
 )
 
-// Of a part's slots so many hundredths are in use when it is made anew at most, and when it is full.
+// Of a part's slots so many hundredths are in use when it is made anew at most, when it is full, and when it is too large.
 const (
-	keysAnew = 65
+	keysAnew = 75
 	keysFull = 85
+	keysFew  = 15
 )
 
 // part has the keys whose hashes begin alike.
@@ -50,7 +51,7 @@ type keyTable struct {
 }
 
 // keyLine is a line of a cache: seven slots, and of each in use eight bits of its hash, the lowest of the first
-// slot. The highest eight say how many are in use. A slot is written before its bits are, once.
+// slot. The highest eight say how many are in use. A slot is written before its bits are.
 type keyLine struct {
 	tags atomic.Uint64
 	each [lineSlots]atomic.Pointer[name]
@@ -143,10 +144,11 @@ func (k *keys) add(e *name) *name {
 		t = k.renew(p, t)
 	}
 
-	t.put(s, e)
-
 	p.live++
-	p.used++
+
+	if t.put(s, e, k.gone) {
+		p.used++
+	}
 
 	return e
 }
@@ -170,6 +172,10 @@ func (k *keys) remove(e *name) bool {
 		for j := range line.each {
 			if line.each[j].Load() == e {
 				p.free(&line.each[j], k.gone)
+
+				if p.live > 0 && p.live*100 < len(t.lines)*lineSlots*keysFew {
+					k.renew(p, t)
+				}
 
 				return true
 			}
@@ -232,7 +238,7 @@ func (k *keys) renew(p *part, old *keyTable) *keyTable {
 	t := &keyTable{mask: uint64(size - 1), lines: make([]keyLine, size)}
 
 	if old != nil {
-		old.all(k.gone, func(e *name) { t.put(k.secret.seek(e.key()), e) })
+		old.all(k.gone, func(e *name) { t.put(k.secret.seek(e.key()), e, k.gone) })
 	}
 
 	p.used = p.live
@@ -241,18 +247,39 @@ func (k *keys) renew(p *part, old *keyTable) *keyTable {
 	return t
 }
 
-// put writes e into the first line with a free slot for s. Only one writer does at a time.
-func (t *keyTable) put(s sought, e *name) {
-	i := s.hash
-	for t.lines[i&t.mask].tags.Load()>>usedShift == lineSlots {
-		i++
-	}
+// put writes e into the first line with room for s, and reports whether it took a free slot, not that of a key that is
+// gone. Only one writer does at a time.
+func (t *keyTable) put(s sought, e, gone *name) (free bool) {
+	for i := s.hash; ; i++ {
+		line := &t.lines[i&t.mask]
+		tags := line.tags.Load()
 
-	line, slot := &t.lines[i&t.mask], s.slot()
-	for line.each[slot].Load() != nil {
+		slot, ok := line.slotOf(gone, s)
+		if !ok && tags>>usedShift < lineSlots {
+			slot, free = line.slotOf(nil, s)
+			tags += 1 << usedShift
+		} else if !ok {
+			continue
+		}
+
+		line.each[slot].Store(e)
+		line.tags.Store(tags&^((1<<tagBits-1)<<(slot*tagBits)) | s.tag()<<(slot*tagBits))
+
+		return free
+	}
+}
+
+// slotOf returns the slot with e, the nearest behind the one that s has if that is free.
+func (l *keyLine) slotOf(e *name, s sought) (slot uint64, ok bool) {
+	slot = s.slot()
+
+	for range lineSlots {
+		if l.each[slot].Load() == e {
+			return slot, true
+		}
+
 		slot = (slot + 1) % lineSlots
 	}
 
-	line.each[slot].Store(e)
-	line.tags.Store(line.tags.Load() + 1<<usedShift | s.tag()<<(slot*tagBits))
+	return slot, false
 }

@@ -112,6 +112,75 @@ func TestKeysAreAMap(t *testing.T) {
 	})
 }
 
+// Keys that come and go need no more slots than there are keys at a time, and a part that was large is small again.
+func TestSlotsOfKeysAreUsedAgain(t *testing.T) {
+	t.Parallel()
+
+	const stay, turns = 70 * keyParts, 200
+
+	var k keys
+
+	k.init(newSecret())
+
+	slots := func() (n int) {
+		for i := range k.parts {
+			if t := k.parts[i].table.Load(); t != nil {
+				n += len(t.lines) * lineSlots
+			}
+		}
+
+		return n
+	}
+
+	for i := range stay {
+		k.add(keyed("stays " + strconv.Itoa(i)))
+	}
+
+	before := slots()
+
+	anew := 0
+
+	for i := range turns * keyParts {
+		e := keyed("comes " + strconv.Itoa(i))
+		table := &k.parts[k.secret.seek(e.key()).hash>>partShift].table
+		old := table.Load()
+
+		k.add(e)
+
+		if table.Load() != old {
+			anew++
+		}
+
+		if !k.remove(e) || k.find(e.key()) != nil {
+			t.Fatalf("%q is not removed", e.key())
+		}
+	}
+
+	for i := range stay {
+		if key := "stays " + strconv.Itoa(i); k.find(key) == nil {
+			t.Errorf("%q is not found", key)
+		}
+	}
+
+	if n := slots(); n > before*5/4 || anew > 2*keyParts { // a part or other was nearly full
+		t.Errorf("%d slots for %d keys, and %d before others came and went, for whom %d parts were made anew", n, stay, before, anew)
+	}
+
+	var many []*name
+
+	for i := range 20 * stay {
+		many = append(many, k.add(keyed("many "+strconv.Itoa(i))))
+	}
+
+	for _, e := range many {
+		k.remove(e)
+	}
+
+	if n := slots(); n > stay*100/keysFew+keyParts*lineSlots {
+		t.Errorf("%d slots for %d keys after many others left", n, stay)
+	}
+}
+
 // A key that is in all the time is found all the time, whatever others do around it.
 func TestKeysAreFoundWhileOthersComeAndGo(t *testing.T) {
 	t.Parallel()
