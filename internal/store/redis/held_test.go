@@ -2,6 +2,7 @@ package redis
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestLeasedBucketsGoTheShortWay(t *testing.T) {
 		seq++
 		ask.Seq = seq
 
-		op := store.Op{Key: store.Key{Rule: "r", Key: "k"}, Terms: hourly(100), Ask: ask}
+		op := store.Op{Key: store.Key{Rule: "r", Key: "k"}, Terms: hourly(200), Ask: ask}
 
 		result, want := applied(s, op)[0], twin.Apply(now, op.Terms, ask)
 		if result.Err != nil || result.Answer != want {
@@ -48,7 +49,8 @@ func TestLeasedBucketsGoTheShortWay(t *testing.T) {
 	one := ask(open, ledger.Ask{Holder: 1, RaiseTo: 20, Keep: true}).Lease
 	two := ask(short, ledger.Ask{Holder: 2, RaiseTo: 20, Keep: true}).Lease
 	ask(short, ledger.Ask{Holder: 3, Takes: []int64{1, 2}})
-	ask(short, ledger.Ask{Holder: 3, Takes: []int64{90}})
+	ask(short, ledger.Ask{Holder: 3, Takes: slices.Repeat([]int64{1}, ledger.MaxTakes)})
+	ask(short, ledger.Ask{Holder: 3, Takes: []int64{190}})
 	ask(short, ledger.Ask{Holder: 1, Lease: one, Spent: 20, RaiseTo: 70, Needs: []int64{1}, Keep: true})
 	ask(short, ledger.Ask{Holder: 1, Lease: one, Spent: 21, RaiseTo: 70, Debt: 3, Keep: true})
 	ask(short, ledger.Ask{Holder: 2, Lease: two, Spent: 1, RaiseTo: 5, Keep: true})
@@ -73,8 +75,9 @@ func TestLikeLedgerOfACrowd(t *testing.T) {
 		}
 		change()
 
-		known := make([]ledger.Answer, rapid.IntRange(2, 50).Draw(t, "holders"))
+		known := make([]ledger.Answer, rapid.OneOf(rapid.IntRange(2, 4), rapid.IntRange(5, 50)).Draw(t, "holders"))
 		key, twin := store.Key{Rule: "r", Key: strconv.Itoa(run)}, &ledger.State{}
+		greedy := rapid.Bool().Draw(t, "greedy") // all of them want as much as they can get
 		step := rapid.SampledFrom([]int64{100, 2_000, 20_000}).Draw(t, "µs between two")
 
 		for seq := range rapid.IntRange(1, 300).Draw(t, "asks") {
@@ -92,6 +95,11 @@ func TestLikeLedgerOfACrowd(t *testing.T) {
 				Lag:   rapid.Int64Range(0, step).Draw(t, "lag"), LagFrac: rapid.SampledFrom([]int64{0, 1, terms.Bucket.Q - 1, terms.Bucket.Q}).Draw(t, "lagFrac"),
 			}
 			ask.RaiseTo = ask.Spent + rapid.SampledFrom([]int64{0, 5, 20, 50}).Draw(t, "more")
+
+			if greedy {
+				ask.Spent, ask.RaiseTo, ask.Keep = last.Granted, last.Granted+50, true
+			}
+
 			op := store.Op{Key: key, Terms: terms, Ask: ask}
 
 			result, want := applied(s, op)[0], twin.Apply(now, terms, ask)
@@ -104,4 +112,43 @@ func TestLikeLedgerOfACrowd(t *testing.T) {
 
 		now += 3_600_000_000 * 24
 	})
+}
+
+// A ledger is kept until the last of its leases has ended, whoever asked last, and then until what they had has come back.
+func TestALeasedBucketLivesAsLongAsItsLeases(t *testing.T) {
+	const usual, long = 600, 8_100 // ms, at most
+
+	s := openAt(t, []string{redistest.NewServer(t).Address}) // at Redis's own time
+	bucket, _ := rate.NewBucket(6_400_000, 1_000_000, 6_400_000)
+	op := store.Op{Key: store.Key{Rule: "r", Key: "k"}, Terms: ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000}}
+	leases := map[uint64]uint64{}
+
+	for i, step := range []struct {
+		ask  ledger.Ask
+		most int64
+	}{
+		{ledger.Ask{Holder: 1, RaiseTo: 10, Keep: true}, usual},
+		{ledger.Ask{Holder: 2, RaiseTo: 10, Keep: true}, usual},
+		{ledger.Ask{Holder: 1, RaiseTo: 20, Keep: true, Long: true}, long},
+		{ledger.Ask{Holder: 2, RaiseTo: 20, Keep: true}, long},
+		{ledger.Ask{Holder: 3, Takes: []int64{1}}, long},
+	} {
+		op.Ask, op.Ask.Seq, op.Ask.Lease = step.ask, uint64(i+1), leases[step.ask.Holder]
+
+		result := applied(s, op)[0]
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+
+		leases[op.Ask.Holder] = result.Answer.Lease
+
+		left, err := s.client.Do(t.Context(), s.client.B().Pttl().Key(s.names.place(op.Key).held).Build()).AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		if left > step.most || left < step.most/2 && step.most == long { // a machine may take its time
+			t.Errorf("after ask %d it lives for %d ms, want %d", i+1, left, step.most)
+		}
+	}
 }
