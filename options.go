@@ -97,7 +97,8 @@ func WithLogger(logger *slog.Logger) Option {
 func WithInsecure() Option { return optionFunc(func(o *options) { o.insecure = true }) }
 
 // WithMaxKeys bounds how many keys are remembered. Beyond it keys are decided
-// by the coordinator one by one, as exactly but not as fast. The default is 4,000,000, for an n of 0 or less, too.
+// by the coordinator one by one, as exactly but not as fast; under each concurrency rule they share one
+// server's part of the limit. The default is 4,000,000, for an n of 0 or less, too.
 func WithMaxKeys(n int64) Option { return optionFunc(func(o *options) { o.maxKeys = n }) }
 
 // WithInProcess says that the source given to Over is in this process, so that

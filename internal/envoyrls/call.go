@@ -74,7 +74,7 @@ func (c *call) answer(ctx context.Context) (*call, error) {
 
 	if err := ctx.Err(); err != nil {
 		// Nobody waits for the answer any more.
-		c.giveBack() //nolint:contextcheck // what is given back is sent later, whoever gave it
+		c.giveBack(refused) //nolint:contextcheck // what is given back is sent later, whoever gave it
 
 		return nil, status.FromContextError(err).Err()
 	}
@@ -110,8 +110,13 @@ func (c *call) decide(ctx context.Context) (refused bool) {
 	return refused
 }
 
-// giveBack returns what was charged.
-func (c *call) giveBack() {
+// giveBack returns what was charged: of descriptors that pass together nothing, if one of them was refused, and what one that
+// was to be delayed had taken is back by then.
+func (c *call) giveBack(refused bool) {
+	if refused && c.door.charge != ChargeAll {
+		return
+	}
+
 	for i := range c.decisions {
 		c.door.limiter.Refund(c.decisions[i])
 	}

@@ -340,6 +340,37 @@ func TestACallThatIsCancelledIsNotCharged(t *testing.T) {
 	}
 }
 
+// What descriptors took that are refused for their delay is given back once, even if their caller left meanwhile.
+func TestADelayedCallThatIsCancelledIsGivenBackOnce(t *testing.T) {
+	for _, charge := range Charges() {
+		door := newDoor(t, `rules:
+  - {id: leaky, keyBy: descriptor:k, algorithm: leaky_bucket, limit: 5, window: 1h}
+  - {id: plain, keyBy: descriptor:l, limit: 5, window: 1h}`, charge)
+		gone, cancel := context.WithCancel(t.Context())
+
+		left := func(name string) int64 {
+			return door.limiter.Decide(t.Context(), leaseway.Request{Descriptors: map[string]string{name: "v"}, Peek: true}).Remaining
+		}
+
+		if d := door.limiter.Decide(t.Context(), leaseway.Request{Descriptors: map[string]string{"k": "v", "l": "v"}, Cost: 3}); !d.Allowed {
+			t.Fatalf("the first got %+v", d)
+		}
+
+		cancel()
+
+		c := &call{door: door}
+		_ = c.Hear(message(t, &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{described("k", "v"), described("l", "v")}}))
+
+		if _, err := c.answer(gone); status.Code(err) != codes.Canceled {
+			t.Errorf("got %v, want CANCELED", err)
+		}
+
+		if k, l := left("k"), left("l"); k != 2 || l != 2 {
+			t.Errorf("%s: %d and %d left of 5 after 3 of each", charge, k, l)
+		}
+	}
+}
+
 // Many descriptors wait for a store that hangs no longer than one does: none asks it after the others have found out.
 func TestManyDescriptorsWaitOnce(t *testing.T) {
 	for _, charge := range Charges() {
