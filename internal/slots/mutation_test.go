@@ -31,7 +31,7 @@ func TestThePropertyNoticesEachMutation(t *testing.T) {
 		"slots given ahead are not there":      {{stateGo, "s.ahead(i, room-kept), terms.N*4/5-others-kept", "terms.N-kept"}, trusting},
 		"what may be in use is taken":          {{stateGo, "kept := max(ask.Busy, min(had, ask.Want))", "kept := ask.Busy"}, trusting},
 		"the TTL is counted from later":        {{poolGo, "until := p.asked + ttl\n", "until := p.asked + ttl + 2_000_000\n"}},
-		"a holding does not end":               {{poolGo, "if now >= p.until.Load() {", "if p.until.Load() == 0 {"}, {poolGo, "until == 0 || now < until {", "until == 0 || now > 0 {"}, trusting},
+		"a holding does not end":               {{poolGo, "if now >= p.until.Load() {", "if p.until.Load() == 0 {"}, {poolGo, "if now < p.until.Load() {", "if p.until.Load() != 0 {"}, trusting},
 		"what is given back is used as well":   {{poolGo, "p.slots -= p.strike(p.slots - want)", "p.strike(0)"}, {poolGo, "max(want, p.slots)", "want"}},
 		"an answer that was given up counts":   {{poolGo, "seq == 0 || seq != p.seq", "seq == 0"}},
 		"an identity that survives a restart":  {{fleetGo, "id: f.born,", "id: name,"}},

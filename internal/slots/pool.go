@@ -174,9 +174,9 @@ func (p *Pool) Lost() {
 func (p *Pool) Doubts(now int64) bool { return now < p.doubt }
 
 // Expire ends the holding if its time is over at now: what is idle is not held
-// any more. What is in flight goes on, and is told with the next ask.
+// any more, nor is what becomes idle after that. What is in flight goes on, and is told with the next ask.
 func (p *Pool) Expire(now int64) {
-	if until := p.until.Load(); until == 0 || now < until {
+	if now < p.until.Load() {
 		return
 	}
 

@@ -201,3 +201,67 @@ func TestDecisionsAreCountedInTheirMode(t *testing.T) {
 		t.Errorf("in shadow mode: %d allowed and denied, want 3 together", got)
 	}
 }
+
+// Where a rule counts what is in flight by now, what was charged by the tokens of another version is not told over and over again.
+func TestTokensAreForgottenWhereSlotsAreCounted(t *testing.T) {
+	t.Parallel()
+
+	for name, owe := range map[string]func(r *rig, paid table.Charge){
+		"a refund": func(r *rig, paid table.Charge) { r.holders[0].Refund(paid) },
+		"a debt": func(r *rig, _ table.Charge) {
+			r.cut()
+			r.times(0, "r", "k", 200)
+			r.heal()
+		},
+	} {
+		r := newRig(t, 1, "rules: [{id: r, keyBy: user, limit: 100, window: 10s}]")
+		paid := r.take(0, "r", "k", 100).Charge
+
+		set, err := rule.Parse("rules.yaml", []byte("rules: [{id: r, keyBy: user, limit: 5, algorithm: concurrency}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		if _, err := r.book.Apply(set); err != nil { // of which the holder has not heard yet
+			t.Fatal(err)
+		}
+
+		owe(r, paid)
+		r.wait(5 * sec)
+
+		if n := r.holders[0].gate.calls.Load(); n > 20 {
+			t.Errorf("%s: %d calls", name, n)
+		}
+
+		if s := r.holders[0].Stats(); s.Keys != 0 {
+			t.Errorf("%s: %d keys are left", name, s.Keys)
+		}
+	}
+}
+
+// What a key owes when its rule blocks, which nobody is told of then, keeps it neither here for ever nor from paying later what it owes then.
+func TestABlockedKeyWithDebtLeaves(t *testing.T) {
+	t.Parallel()
+
+	const open, blocks = "rules: [{id: r, keyBy: user, limit: 10, window: 1h}]", "rules: [{id: r, keyBy: user, block: true}]"
+
+	for name, rest := range map[string]int64{"at once": 0, "later": 10 * sec} {
+		r := newRig(t, 1, open)
+		r.cut()
+		r.times(0, "r", "k", 10)
+		r.apply(blocks)
+		r.heal()
+		r.wait(rest)
+
+		if keys := r.holders[0].Stats().Keys; rest > 0 && keys != 0 {
+			t.Errorf("%s: %d keys are left", name, keys)
+		}
+
+		r.apply(open)
+		r.wait(10 * sec)
+
+		if keys := r.holders[0].Stats().Keys; keys != 0 {
+			t.Errorf("%s: %d keys are left in the end", name, keys)
+		}
+	}
+}

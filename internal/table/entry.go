@@ -125,6 +125,10 @@ func (e *Entry) outdated(l *limits) bool {
 	return l.version != e.rule().version.Load() && l.version != e.def().Version
 }
 
+// mute reports whether nobody is asked for the entry's tokens, nor told what is owed: its rule blocks, or bounds what is
+// in flight by now. Under the lock.
+func (e *Entry) mute() bool { return e.limits.Load().bucket.Burst == 0 }
+
 // def returns the version of its rule that the entry's key has.
 func (e *Entry) def() *rule.Rule { return e.rule().versionOf(e.key()) }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leaseway/leaseway/internal/holder"
 	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/rate"
 )
 
 const (
@@ -228,12 +229,12 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	if _, ok := e.Asked(); ok || e.gone || e.limits.Load().bucket.Burst == 0 {
-		return ledger.Ask{}, false
-	}
-
 	t := e.rule().table
 	e.refresh()
+
+	if _, ok := e.Asked(); ok || e.gone || e.mute() {
+		return ledger.Ask{}, false
+	}
 
 	if e.ahead && len(e.waits()) == 0 && !c.back && !e.leaving() {
 		e.ahead = false
@@ -294,6 +295,10 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 
 	if a.Answer.Taken != 0 {
 		e.win(now)
+	}
+
+	if a.Answer.Terms.Algorithm == rate.Concurrency {
+		e.Forget() // the rule counts slots by now, of which no token is one: nobody will ever hear of what is owed
 	}
 
 	e.land(now, &a.Answer)

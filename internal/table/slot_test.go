@@ -426,3 +426,29 @@ func atRandom(t *testing.T, limit int, seed uint64) {
 
 	r.must(false, 1, "above the limit")
 }
+
+// What was in flight when a rule ceased to bound it ends without anybody to tell, and leaves nothing here.
+func TestSlotsThatNobodyIsToldOfLeave(t *testing.T) {
+	r := newRig(t, 1, "rules: [{id: r, keyBy: user, algorithm: concurrency, limit: 50}]")
+
+	var slots []table.Slot
+
+	for range 20 {
+		hit := table.SlotHit{Rule: r.holders[0].Rule("r"), Key: "k", Cost: 1}
+		hit.Take(t.Context())
+		slots = append(slots, hit.Slot)
+	}
+
+	r.apply("rules: [{id: r, keyBy: user, limit: 50, window: 1s}]")
+	r.wait(20 * sec) // longer than slots are held
+
+	for _, s := range slots {
+		s.Release()
+	}
+
+	r.wait(10 * sec)
+
+	if s := r.holders[0].Stats(); s.Keys != 0 {
+		t.Errorf("%d keys are left", s.Keys)
+	}
+}

@@ -172,6 +172,10 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 
 	e.fold()
 
+	if e.mute() {
+		e.refresh()
+	}
+
 	refresh := e.Refresh()
 	early, ahead := e.WantsAhead(int64(e.lead))
 	_, flying := e.Asked()
@@ -179,6 +183,10 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 
 	switch {
 	case flying || len(e.waits()) > 0:
+		return now + busyAgain, false
+	case (refresh != 0 || e.Owes()) && e.mute():
+		e.Forget()
+
 		return now + busyAgain, false
 	case now < e.Again() && (ahead || refresh != 0 || e.Owes()): // a dead store node with many keys is not asked for each at every visit
 		return e.Again(), false
