@@ -1,6 +1,7 @@
 package table
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 
@@ -30,12 +31,12 @@ type rest struct {
 	lease holder.Rest
 
 	line   *line       // nil: nobody waits
-	used   int64       // when a request last came to the slow path
-	due    int64       // when it is to be visited, which may be turns away; under the wheel's lock
+	used   uint32      // when a request last came to the slow path, in units of 2^sinceShift µs, the lower half
+	due    uint32      // the wheel's slot in which it is to be visited, which may be turns away; under the wheel's lock
 	asking atomic.Bool // it is in the queue
-	asks   uint32      // messages about it
-	lead   uint32      // how long before the end of its window it asks for the next one, µs
 	won    uint32      // when the store last gave it a take, in units of 2^wonShift µs, the lower half; 0: never
+	asks   uint16      // messages about it, or as many as can be told
+	lead   uint16      // how long before the end of its window it asks for the next one, in units of 2^leadShift µs
 	visit  uint8       // the wheel's slot for it; under the wheel's lock
 	ahead  bool        // its next ask is for the next window
 	gone   bool        // it is in no table any more
@@ -66,9 +67,12 @@ func (r *Rule) entryOf(key string) *Entry {
 
 	e := r.keys.add(&made.name).entry()
 	if e == made {
+		now := t.clock.Now()
+
 		t.keys.Add(1)
+		e.use(now)
 		e.resume()
-		t.wheel.add(e, t.clock.Now()+restAfter)
+		t.wheel.add(e, now+restAfter)
 	}
 
 	return e
@@ -147,6 +151,29 @@ func (e *Entry) limit(terms *ledger.Terms) {
 
 // stand notes what requests are told without the lock; under it.
 func (e *Entry) stand(now int64) { e.Note(now, &e.limits.Load().bucket.Bucket) }
+
+// Of instants and spans that need not be exact to the µs, what matters is kept in few bits.
+const (
+	sinceShift = 10
+	leadShift  = 2
+)
+
+// use notes that a request came to the slow path; under the lock.
+func (e *Entry) use(now int64) { e.used = uint32(now >> sinceShift) }
+
+// unused returns when the last request that came to the slow path is so many µs ago; under the lock. What is 25 days ago may seem to
+// be now: such an entry waits for a refusal to end, and goes on to.
+func (e *Entry) unused(now, span int64) int64 {
+	ago := int64(max(0, int32(uint32(now>>sinceShift)-e.used)))
+
+	return (now>>sinceShift-ago)<<sinceShift + span
+}
+
+// asked counts a message; under the lock.
+func (e *Entry) asked() {
+	e.asks += min(1, math.MaxUint16-e.asks)
+	e.rule().counts.asks.Add(1)
+}
 
 // leaving reports whether the entry's rule is gone, so that everything is to be given back.
 func (e *Entry) leaving() bool { return e.rule().retired.Load() }

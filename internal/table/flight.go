@@ -238,8 +238,7 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 
 	if e.ahead && len(e.waits()) == 0 && !c.back && !e.leaving() {
 		e.ahead = false
-		e.asks++
-		e.rule().counts.asks.Add(1)
+		e.asked()
 
 		return e.AskAhead(now, holder.Need{Seq: seq, Holder: t.holder}), true
 	}
@@ -250,8 +249,7 @@ func (e *Entry) ask(now int64, seq uint64, c *flight) (ledger.Ask, bool) {
 
 	takes, needs := e.board(c)
 	e.fold()
-	e.asks++
-	e.rule().counts.asks.Add(1)
+	e.asked()
 
 	return e.Ask(now, t.clock, holder.Need{
 		Seq: seq, Holder: t.holder, Takes: takes, Needs: needs, Brief: now < e.rule().brief.Load(),
@@ -289,7 +287,7 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 		e.Hasten() // it was on its way when something changed
 	}
 
-	e.lead = uint32(leadLeast + e.rule().table.cfg.Random(leadSpread))
+	e.lead = uint16((leadLeast + e.rule().table.cfg.Random(leadSpread)) >> leadShift)
 	e.scatter(now, &a.Answer)
 	e.recheck(now, &a.Answer)
 

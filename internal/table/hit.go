@@ -49,7 +49,7 @@ func (h *Hit) reserveSlow(alone bool) bool {
 	}
 
 	e.refresh()
-	e.used = now
+	e.use(now)
 	tick := e.turn(now)
 	h.epoch = e.Epoch()
 

@@ -61,7 +61,7 @@ func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
 	}
 
 	e.refresh()
-	e.used = now
+	e.use(now)
 	e.turn(now)
 
 	if e.Balance() > 0 {

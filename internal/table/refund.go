@@ -48,7 +48,7 @@ func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
 		return false, true
 	}
 
-	e.used = now
+	e.use(now)
 
 	ask = e.Refund(now, holder.Payment{Epoch: c.epoch, N: c.cost, End: c.end})
 	if !ask && now < c.end {

@@ -97,7 +97,7 @@ func (e *Entry) fold() {
 	l.tally.fold(allowed, denied)
 
 	if quick > 0 {
-		e.used = e.rule().table.clock.Now() // which they did not read
+		e.use(e.rule().table.clock.Now()) // which they did not read
 	}
 }
 

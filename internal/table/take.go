@@ -153,7 +153,7 @@ func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
 	}
 
 	e.refresh()
-	e.used = now
+	e.use(now)
 	epoch := e.Epoch()
 	tick := e.turn(now)
 

@@ -28,7 +28,7 @@ type trace struct {
 const (
 	tracesAnew = 82
 	tracesFull = 92
-	tracesFew  = 60
+	tracesFew  = 75
 	tracesMore = 8 // slots behind the last home, where no others are free
 )
 

@@ -84,7 +84,7 @@ func (r *Rule) restored(key string) *Entry {
 // follow takes in a trace.
 func (e *Entry) follow(t *holder.Trace) {
 	e.Resume(t)
-	e.asks = t.Note & math.MaxUint16
+	e.asks = uint16(t.Note)
 
 	if ago := int64(t.Note >> noteShift); ago != wonNever {
 		e.win(t.At - ago<<wonShift)
@@ -117,7 +117,7 @@ func (e *Entry) leaveTrace(now int64) bool {
 		won = min(wonNever, ago>>wonShift)
 	}
 
-	t.Note = min(e.asks, math.MaxUint16) | uint32(won)<<noteShift
+	t.Note = uint32(e.asks) | uint32(won)<<noteShift
 	r := e.rule()
 	usual := r.usual.Load()
 

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"math"
 	"slices"
 	"sync"
 )
@@ -33,8 +34,8 @@ func (w *wheel) add(e *Entry, at int64) {
 }
 
 func (w *wheel) put(e *Entry, at int64) {
-	e.due = at
-	slot := max(at/slotWidth, w.at+1)
+	e.due = dueSlot(at)
+	slot := max(int64(e.due), w.at+1)
 	slot = min(slot, w.at+wheelSlots-1)
 	e.visit = uint8(slot % wheelSlots)
 	w.slots[e.visit] = append(w.slots[e.visit], e)
@@ -45,6 +46,9 @@ func (w *wheel) put(e *Entry, at int64) {
 	}
 }
 
+// dueSlot returns the slot of an instant, or the last one that can be told, in a year: then there is another look.
+func dueSlot(at int64) uint32 { return uint32(min(math.MaxUint32, at/slotWidth)) }
+
 // sooner makes e's appointment earlier if at is; 0 is never.
 func (w *wheel) sooner(e *Entry, at int64) {
 	if at == 0 {
@@ -54,7 +58,7 @@ func (w *wheel) sooner(e *Entry, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
-	if e.due > at {
+	if e.due > dueSlot(at) {
 		w.put(e, at)
 	}
 }
@@ -91,9 +95,9 @@ func (w *wheel) due(now int64) []*Entry {
 
 	// An appointment turns away stands where the wheel could take it.
 	return slices.DeleteFunc(entries, func(e *Entry) bool {
-		late := e.due >= now+slotWidth
+		late := int64(e.due) > to
 		if late {
-			w.put(e, e.due)
+			w.put(e, int64(e.due)*slotWidth)
 		}
 
 		return late
@@ -177,7 +181,7 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	}
 
 	refresh := e.Refresh()
-	early, ahead := e.WantsAhead(int64(e.lead))
+	early, ahead := e.WantsAhead(int64(e.lead) << leadShift)
 	_, flying := e.Asked()
 	_, denied := e.Denied(now, 1)
 
@@ -207,15 +211,15 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	case e.leaving():
 	case begins != 0:
 		return begins, false
-	case denied && now < e.used+idleAfter: // so that whoever runs wild is refused by what is at hand
-		return min(e.AskAgain(), e.used+idleAfter), false
-	case now < e.used+restAfter:
-		return e.used + restAfter, false
+	case denied && now < e.unused(now, idleAfter): // so that whoever runs wild is refused by what is at hand
+		return min(e.AskAgain(), e.unused(now, idleAfter)), false
+	case now < e.unused(now, restAfter):
+		return e.unused(now, restAfter), false
 	case e.leaveTrace(now):
 	case denied:
 		return e.AskAgain(), false
-	case now < e.used+idleAfter:
-		return e.used + idleAfter, false
+	case now < e.unused(now, idleAfter):
+		return e.unused(now, idleAfter), false
 	}
 
 	e.leave()
