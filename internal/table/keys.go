@@ -68,10 +68,10 @@ const (
 )
 
 // tag returns the bits of the hash that stand in a line.
-func (s *sought) tag() uint64 { return s.hash >> tagShift & (1<<tagBits - 1) }
+func (s sought) tag() uint64 { return s.hash >> tagShift & (1<<tagBits - 1) }
 
 // slot returns which of a line's slots the key has if it is free.
-func (s *sought) slot() uint64 { return s.hash >> homeShift & 0xff * lineSlots >> 8 }
+func (s sought) slot() uint64 { return s.hash >> homeShift & 0xff * lineSlots >> 8 }
 
 // init makes k ready, empty, for keys that are hashed by secret.
 func (k *keys) init(secret secret) {
@@ -83,25 +83,30 @@ func (k *keys) init(secret secret) {
 // find returns what there is of key, nil if there is nothing.
 func (k *keys) find(key string) *name { return k.at(k.secret.seek(key), key) }
 
-// at is find for a key that was sought by the same secret.
+// at is find for a key that was sought by the same secret. It looks first where the key most likely is, which the
+// processor so guesses instead of waiting for the tags.
 func (k *keys) at(s sought, key string) *name {
 	t := k.parts[s.hash>>partShift].table.Load()
 	if t == nil {
 		return nil
 	}
 
-	tag, home := s.tag(), s.slot()
+	line, home := &t.lines[s.hash&t.mask], s.slot()
 
+	if line.tags.Load()>>(home*tagBits)&(1<<tagBits-1) == s.tag() {
+		if e := line.each[home].Load(); e != nil && e.is(s, key) {
+			return e
+		}
+	}
+
+	return t.at(s, key)
+}
+
+// at is that of keys, line by line.
+func (t *keyTable) at(s sought, key string) *name {
 	for i := s.hash; ; i++ {
 		line := &t.lines[i&t.mask]
 		tags := line.tags.Load()
-
-		// First where it most likely is, which the processor so guesses instead of waiting for the tags.
-		if tags>>(home*tagBits)&(1<<tagBits-1) == tag {
-			if e := line.each[home].Load(); e != nil && e.is(s, key) {
-				return e
-			}
-		}
 
 		if e := line.find(tags, s, key); e != nil {
 			return e
