@@ -42,7 +42,7 @@ func newScratch() any {
 // coordinator only for a key that it does not know well, at most the deadline
 // (20 ms), and for a slot as long as a concurrency rule's queue says. It never fails.
 func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
-	l.DecideInto(ctx, &req, &d)
+	l.decideInto(ctx, &req, 0, &d)
 
 	return d
 }
@@ -52,18 +52,7 @@ func (l *Limiter) Decide(ctx context.Context, req Request) (d Decision) {
 // takes a tenth of a decision's time.
 func (l *Limiter) DecideInto(ctx context.Context, req *Request, d *Decision) {
 	*d = Decision{}
-
-	if req.Cost < 0 {
-		d.Reason = ReasonInvalid
-
-		return
-	}
-
-	var few [4]rule.Match
-
-	if g := l.glance(req, few[:0], d); !g.decided {
-		l.decide(ctx, req, &g, d)
-	}
+	l.decideInto(ctx, req, 0, d)
 }
 
 // decide decides a request for which a glance was not enough.

@@ -79,12 +79,10 @@ func (l *Limiter) enter(ctx context.Context, f *table.Fleet, s *scratch, d *Deci
 	return !refused
 }
 
-// glimpsed turns a panic at a glance into an outage of the rules that were
-// asked, tried of the first matches, if matching came so far. It is deferred.
-func (l *Limiter) glimpsed(req *Request, g *glance, tried *int, d *Decision) {
-	p := recover()
+// glimpsed turns p, a panic at a glance, into an outage of the rules that were asked, if matching came so far.
+func (l *Limiter) glimpsed(p any, req *Request, g *glance, d *Decision) {
 	if p == nil {
-		return
+		return // the goroutine ends
 	}
 
 	bugs := l.table.Mishaps()
@@ -98,7 +96,7 @@ func (l *Limiter) glimpsed(req *Request, g *glance, tried *int, d *Decision) {
 
 	ready := true
 
-	for i := range *tried {
+	for i := range g.tried {
 		m := &g.matches[i]
 		hit := table.Hit{Rule: g.rules[m.Index]}
 

@@ -1,6 +1,8 @@
 package leaseway
 
 import (
+	"context"
+
 	"github.com/leaseway/leaseway/internal/table"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -10,40 +12,80 @@ import (
 // to clean up, and writes no pointer that the garbage collector has to hear of.
 type glance struct {
 	class   rule.Class
+	decided bool
+	whole   bool // it met no bug
+	tried   int  // of the matches, whose rules were asked
 	matches []rule.Match
 	rules   []*table.Rule // those that the matches count in
-	decided bool
-	until   int64 // what is decided with it waits no longer, µs on the table's clock; 0 is the deadline from then
+	until   int64         // what is decided with it waits no longer, µs on the table's clock; 0 is the deadline from then
 }
 
-// glance looks at req, and decides it if it is subject to no rule, or to one
-// alone that counts tokens and can say from memory, or to two of which memory has the whole buckets. It reuses buf's memory.
-func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance) {
-	tried := 0 // of the matches, whose rules were asked
+// decideInto is DecideInto for a decision that is blank. It looks at req first, and decides it at once if it is subject
+// to no rule, or to one alone that counts tokens and can say from memory, or to two of which memory has the whole buckets.
+// Otherwise it waits until then at most, µs on the table's clock; 0 is the deadline from then.
+func (l *Limiter) decideInto(ctx context.Context, req *Request, until int64, d *Decision) {
+	if req.Cost < 0 {
+		d.Reason = ReasonInvalid
 
-	defer l.glimpsed(req, &g, &tried, d)
+		return
+	}
 
-	l.at(stageSwitch)
+	var (
+		few [4]rule.Match
+		g   glance
+	)
 
-	if l.table.AllOff() {
-		*d = Decision{Allowed: true, Class: l.table.Set().ClassOf(req).Lowered(req.LowerTo)}
-		g.decided = true
+	defer func() {
+		if !g.whole { // to ask for a panic costs as much as taking the token
+			l.glimpsed(recover(), req, &g, d)
+		}
+	}()
 
-		return g
+	if l.off(req, d) {
+		g.whole = true
+
+		return
 	}
 
 	l.at(stageMatch)
 
 	g.class = l.table.Set().ClassOf(req)
 
-	if req.Limit.Valid() {
-		return g // which no rule matches
+	if !req.Limit.Valid() { // which no rule matches
+		g.matches, g.rules = l.table.Match(req, few[:0])
+		g.decide(l, req, d)
 	}
 
-	g.matches, g.rules = l.table.Match(req, buf)
+	g.whole = true
 
+	if g.decided {
+		return
+	}
+
+	if until != 0 {
+		g.until = min(until, l.table.Until())
+	}
+
+	l.decide(ctx, req, &g, d)
+}
+
+// off lets req pass if a kill switch has all of them pass.
+func (l *Limiter) off(req *Request, d *Decision) bool {
+	l.at(stageSwitch)
+
+	if l.table.AllOff() {
+		*d = Decision{Allowed: true, Class: l.table.Set().ClassOf(req).Lowered(req.LowerTo)}
+
+		return true
+	}
+
+	return false
+}
+
+// decide decides req by the rules that it matched, if that can be.
+func (g *glance) decide(l *Limiter, req *Request, d *Decision) {
 	if l.shedder.level.Load() != 0 || req.Finishes && l.table.Fleet().On() || req.Peek || g.class == rule.ClassTest {
-		return g
+		return
 	}
 
 	switch len(g.matches) {
@@ -55,7 +97,7 @@ func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance)
 		switch r := g.rules[m.Index]; {
 		case m.Rule.Block:
 		case m.Rule.Mode == rule.Enforce && r.Plain():
-			tried = 1
+			g.tried = 1
 
 			l.at(stageQuick)
 
@@ -67,17 +109,15 @@ func (l *Limiter) glance(req *Request, buf []rule.Match, d *Decision) (g glance)
 		}
 	case 2:
 		if g.enforced(0) && g.enforced(1) {
-			tried = 2
+			g.tried = 2
 
 			l.at(stageQuick)
 
-			g.decided = d.quickBoth(&g, req)
+			g.decided = d.quickBoth(g, req)
 		}
 	}
 
 	d.Class = g.class.Lowered(req.LowerTo)
-
-	return g
 }
 
 // enforced reports whether a match is of a rule that is enforced for every key, and counts tokens.
@@ -171,14 +211,20 @@ func (l *Limiter) quickShadow(r *table.Rule, def *rule.Rule, req *Request, d *De
 
 // quick decides req under a rule, of which def is in force, from memory, if that can be.
 func (d *Decision) quick(r *table.Rule, def *rule.Rule, req *Request) bool {
-	var room [64]byte // for most keys
-
-	key, ready := keyOf(def, req, room[:0])
-	if !ready {
-		return false
+	if key, ready := def.Verbatim(req); ready {
+		return d.quickKey(r, key, def.CostOf(req))
 	}
 
-	told, charge := r.Quick(key, def.CostOf(req))
+	var room [64]byte // for most keys
+
+	key, status := def.AppendKey(room[:0], req)
+
+	return status == rule.KeyReady && d.quickKey(r, text(key), def.CostOf(req))
+}
+
+// quickKey is quick for cost tokens of key.
+func (d *Decision) quickKey(r *table.Rule, key string, cost int64) bool {
+	told, charge := r.Quick(key, cost)
 	if told.None() {
 		return false
 	}

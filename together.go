@@ -36,17 +36,7 @@ func (l *Limiter) DecideEach(ctx context.Context, reqs []Request, decisions []De
 
 // decideBy is Decide, and waits until then at most, µs on the table's clock.
 func (l *Limiter) decideBy(ctx context.Context, req *Request, until int64) (d Decision) {
-	if req.Cost < 0 {
-		return Decision{Reason: ReasonInvalid}
-	}
-
-	var few [4]rule.Match
-
-	g := l.glance(req, few[:0], &d)
-	if !g.decided {
-		g.until = min(until, l.table.Until())
-		l.decide(ctx, req, &g, &d)
-	}
+	l.decideInto(ctx, req, until, &d)
 
 	return d
 }
