@@ -63,13 +63,24 @@ func (m *Middleware) fieldsOf(d *leaseway.Decision, wait int64, headers Headers)
 		text = strconv.AppendInt(append(text, ";t="...), seconds, 10)
 	}
 	rateLimitTo := len(text)
+	var reset string // shared if others are likely to tell the same second
 	if hasReset && headers != HeadersIETF {
-		text = strconv.AppendInt(text, ceilUnix(m.limiter.TimeIn(max(0, d.Reset))), 10)
+		unix := ceilUnix(m.limiter.TimeIn(max(0, d.Reset)))
+		if d.Reset < momentsNear {
+			reset = m.moments.text(unix)
+		} else {
+			text = strconv.AppendInt(text, unix, 10)
+		}
 	}
 
 	// In the room, or elsewhere if it was too long for it; nothing writes to it any more.
 	all := unsafe.String(unsafe.SliceData(text), len(text)) //nolint:gosec // see above
-	f.values = [5]string{p.limit, all[remainingAt:remainingTo], all[rateLimitTo:], p.field, all[:rateLimitTo]}
+	if reset == "" {
+		reset = all[rateLimitTo:]
+	}
+	// One by one: an array of them would be put together elsewhere, and copied.
+	f.values[0], f.values[1], f.values[2] = p.limit, all[remainingAt:remainingTo], reset
+	f.values[3], f.values[4] = p.field, all[:rateLimitTo]
 	return f, hasReset
 }
 

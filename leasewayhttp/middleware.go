@@ -49,6 +49,7 @@ type Middleware struct {
 	meter    meter             // nil for one that does not measure
 	config   config
 	policies policies
+	moments  moments
 	bugs     mishap.Log
 }
 
