@@ -62,11 +62,16 @@ func holding(limit string, times int) func(column int) (sample, error) {
 			return sample{}, fmt.Errorf("%d leases, not of nearly every key", n)
 		}
 
-		with := heapInUse()
+		with, keys := heapInUse(), int64(memoryKeys)
+
+		if column == 0 {
+			keys = h.table.Stats().Keys // a machine that is slow has let some leave
+		}
+
 		h.stop()
 		without := heapInUse()
 
-		return sample{value: float64(with-without) / memoryKeys}, nil
+		return sample{value: (float64(with) - float64(without)) / float64(keys)}, nil
 	}
 }
 

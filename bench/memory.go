@@ -29,7 +29,7 @@ func memory() contest {
 			"just after one request of each, and when nobody has asked for three seconds. Of a holder alone what its coordinator " +
 			"keeps is not counted; the first measure is 0.3 s after the requests, and where it has leases they live for a minute. " +
 			"By Zipf's law 20,000 requests a second come for three seconds, for a million keys under 6,000 a minute: some of them " +
-			"are leased, most are not, and the bytes are those of a key that the holder knows at the end.",
+			"are leased, most are not, and the bytes are those of a key that the holder knows when they are counted.",
 		columns: []string{"bytes, just asked", "bytes, idle"},
 		entrants: []entrant{
 			{name: "Leaseway's memory store, as of a coordinator", side: ours, measure: heap(storeAlone)},
