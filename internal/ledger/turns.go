@@ -60,13 +60,13 @@ func (s *State) fair() int64 {
 
 // ofTurn is how much of avail holder l gets when others wait for their turns: a
 // quarter more than its part of what collects meanwhile, so that who comes late
-// has hardly more than who came early. Of many that wait, each leaves the more,
-// since chance has them come in bunches. Where little collects and much is there, half
+// has hardly more than who came early. Of many that wait, it leaves as much for each that
+// is late, since chance has them come in bunches. Where little collects and much is there, half
 // of that is for one round of turns: else nobody would have it for hours.
 func (s *State) ofTurn(l *Lease, avail int64) int64 {
 	b := s.Terms.Bucket
 	waiting := s.waiting(l)
-	part := 1 + waiting/10
+	part := 1 + min(s.late(l), waiting/10)
 	comes := 5 * s.collect() * b.Q / 4 / b.P / waiting
 
 	return max(1, min((avail+part-1)/part, max(comes, avail/(2*waiting))))
@@ -83,6 +83,20 @@ func (s *State) waiting(l *Lease) int64 {
 	}
 
 	return waiting
+}
+
+// late counts the holders but l whose turn has just come, and who did not yet come for it.
+// One that stays away for a quarter of the wait needs nothing.
+func (s *State) late(l *Lease) (late int64) {
+	since := s.Now - s.collect()/4
+
+	for i := range s.Leases {
+		if o := &s.Leases[i]; o != l && since < o.Due && o.Due <= s.Now {
+			late++
+		}
+	}
+
+	return late
 }
 
 // askAgain says when holder i, that got less than it wanted, should come again.

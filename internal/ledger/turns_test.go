@@ -54,3 +54,44 @@ func TestTurnsInASlidingWindow(t *testing.T) {
 		})
 	}
 }
+
+// Of a scarce bucket a holder gets what its turn brings, and leaves as much to each of many that is late for its own. One that waits
+// for a turn to come is not late, nor is one that stayed away when its turn was long ago.
+func TestATurnLeavesAPartToThoseThatAreLate(t *testing.T) {
+	t.Parallel()
+
+	const now, waits = 10_000_000, 90_000
+
+	for _, c := range []struct {
+		name  string
+		due   []int64 // after now, of those that do not wait
+		share int64   // of 10 tokens that are there
+	}{
+		{"none is late", nil, 7},
+		{"one", []int64{-1}, 5},
+		{"three", []int64{0, -1, -62_499}, 3},
+		{"more", []int64{-1, -1, -1, -1, -1, -1}, 3},
+		{"one stayed away", []int64{-62_500}, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+
+			bucket, err := rate.NewBucket(1_000, 1_000_000, 1_000)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			s := &State{Now: now, Terms: Terms{Bucket: bucket, TTL: 500_000}, Leases: []Lease{{Holder: 1, Due: now}}}
+			for i := range 39 {
+				s.Leases = append(s.Leases, Lease{Holder: uint64(i + 2), Due: now + waits})
+				if i < len(c.due) {
+					s.Leases[i+1].Due = now + c.due[i]
+				}
+			}
+
+			if got := s.share(&s.Leases[0], 10); got != c.share {
+				t.Errorf("it gets %d of 10, not %d", got, c.share)
+			}
+		})
+	}
+}

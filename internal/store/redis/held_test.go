@@ -77,7 +77,9 @@ func TestLikeLedgerOfACrowd(t *testing.T) {
 
 		known := make([]ledger.Answer, rapid.OneOf(rapid.IntRange(2, 4), rapid.IntRange(5, 50)).Draw(t, "holders"))
 		key, twin := store.Key{Rule: "r", Key: strconv.Itoa(run)}, &ledger.State{}
-		greedy := rapid.Bool().Draw(t, "greedy") // all of them want as much as they can get
+		comes := make([]int64, len(known))               // when each may ask again
+		greedy := rapid.Bool().Draw(t, "greedy")         // all of them want as much as they can get
+		turns := greedy && rapid.Bool().Draw(t, "turns") // and come when they were told to, or soon thereafter
 		step := rapid.SampledFrom([]int64{100, 2_000, 20_000}).Draw(t, "µs between two")
 
 		for seq := range rapid.IntRange(1, 300).Draw(t, "asks") {
@@ -88,6 +90,15 @@ func TestLikeLedgerOfACrowd(t *testing.T) {
 			}
 
 			i := rapid.IntRange(0, len(known)-1).Draw(t, "holder")
+
+			if turns {
+				now = max(now, slices.Min(comes)) + rapid.SampledFrom([]int64{0, 0, 1, 5_000, 20_000}).Draw(t, "late")
+
+				for comes[i] > now {
+					i = (i + 1) % len(known)
+				}
+			}
+
 			last := &known[i]
 			ask := ledger.Ask{
 				Holder: math.MaxUint64 / uint64(i+1), Seq: uint64(seq + 1), Lease: last.Lease, Keep: rapid.IntRange(0, 3).Draw(t, "keep") > 0,
@@ -107,7 +118,7 @@ func TestLikeLedgerOfACrowd(t *testing.T) {
 				t.Fatalf("%+v:\n got %+v (%v)\nwant %+v", ask, result.Answer, result.Err, want)
 			}
 
-			*last = want
+			*last, comes[i] = want, now+want.AskAgain
 		}
 
 		now += 3_600_000_000 * 24

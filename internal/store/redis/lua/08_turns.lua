@@ -26,20 +26,27 @@ end
 -- fair is one holder's part of what may be leased in all.
 local function fair(s) return max(1, floor(floor(s.terms.burst * 4 / 5) / #s.leases)) end
 
--- waiting counts the holders that wait for their turn, and l.
+-- waiting counts the holders that wait for their turn, and l; and those but l whose turn has just come, and who did not yet come for it.
 local function waiting(s, l)
-  local n, leases = 1, s.leases
+  local n, late, since, leases = 1, 0, s.now - floor(collect(s) / 4), s.leases
   for i = 1, #leases do
-    if leases[i] ~= l and leases[i].due > s.now then n = n + 1 end
+    local due = leases[i].due
+    if leases[i] ~= l then
+      if due > s.now then
+        n = n + 1
+      elseif due > since then
+        late = late + 1
+      end
+    end
   end
-  return n
+  return n, late
 end
 
 -- ofTurn is how much of available holder l gets when others wait for their turns.
 local function ofTurn(s, l, available)
   local t = s.terms
-  local n = waiting(s, l)
-  local part = 1 + floor(n / 10)
+  local n, late = waiting(s, l)
+  local part = 1 + min(late, floor(n / 10))
   local comes = floor(5 * collect(s) * t.q / (4 * n * t.p))
   return max(1, min(floor((available + part - 1) / part), max(comes, floor(available / (2 * n)))))
 end

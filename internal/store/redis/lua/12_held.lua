@@ -15,7 +15,7 @@ local MaxLevel = 2^52
 local now, p, q, burst, full, ttl -- full is the level of a bucket that has no token
 local level
 local state, first, from, to -- where in the bytes the numbers of the ledger are, its leases, and l, the lease of who asks
-local count, others, waits, last, ends -- leases, with l; what the others have, how many of them wait for a turn, until when, and when the last ends
+local count, others, waits, late, last, ends -- leases, with l; what the others have, how many of them wait for a turn, and are late for it, until when, and when the last ends
 local id, granted, spent, debt, due, version, low, high -- of l
 
 local function left() return granted - spent end
@@ -32,9 +32,15 @@ local function avail() return max(0, floor((full - level) / p)) end
 
 local function wait(n) return max(0, ceil((level + (n - burst) * p) / q)) end
 
+local function collect()
+  local long = max(scarceFloor, floor(p / q) * scarcePerHolder * count)
+  return min(floor(floor(full / q) / 4), long, scarceCeiling, max(scarceFloor, floor(ttl / 2)))
+end
+
 -- survey looks at the leases of the others, and reports whether they live on.
 local function survey(bytes)
-  others, waits, last, ends = 0, 0, now, 0
+  others, waits, late, last, ends = 0, 0, 0, now, 0
+  local since = now - floor(collect() / 4)
   for pos = first, #bytes, LeaseSize do
     if pos ~= from then
       local g, s, _, exp, turn = unpack(OutlineFormat, bytes, pos + OutlineAt)
@@ -44,18 +50,21 @@ local function survey(bytes)
       if turn > now then
         waits = waits + 1
         if turn > last then last = turn end
+      elseif turn > since then
+        late = late + 1
       end
     end
   end
   return true
 end
 
--- find looks for the holder's lease. Its name may be in other numbers, too.
+-- find looks for the holder's lease, which is one more if there is none. Its name may be in other numbers, too.
 local function find(bytes, holder)
   from = first - 1
   repeat
     from = string.find(bytes, holder, from + 1, true)
   until not from or (from - first) % LeaseSize == 0
+  if not from then count = count + 1 end
 end
 
 local function settle(t, ask)
@@ -89,16 +98,11 @@ local function giveBack(ask)
   end
 end
 
-local function collect()
-  local long = max(scarceFloor, floor(p / q) * scarcePerHolder * count)
-  return min(floor(floor(full / q) / 4), long, scarceCeiling, max(scarceFloor, floor(ttl / 2)))
-end
-
 local function fair() return max(1, floor(floor(burst * 4 / 5) / count)) end
 
 local function ofTurn(available)
   local n = 1 + waits
-  local part = 1 + floor(n / 10)
+  local part = 1 + min(late, floor(n / 10))
   local comes = floor(5 * collect() * q / (4 * n * p))
   return max(1, min(floor((available + part - 1) / part), max(comes, floor(available / (2 * n)))))
 end
@@ -179,7 +183,7 @@ end
 -- readLease reports whether l goes on with this ask. One that there is not is opened.
 local function readLease(bytes, t, ask)
   if not from then
-    from, to, count = #bytes + 1, #bytes + 1, count + 1
+    from, to = #bytes + 1, #bytes + 1
     id, granted, spent, debt, version = leaseID(now, ask.seq), 0, 0, ask.debtAcked, t.version
     ask.raiseTo, ask.spent = ask.raiseTo - ask.spent, 0
     return true

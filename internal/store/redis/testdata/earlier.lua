@@ -596,11 +596,21 @@ local function waiting(s, l)
   return n
 end
 
+-- late counts the holders but l whose turn has just come, and who did not yet come for it.
+local function late(s, l)
+  local n, since, leases = 0, s.now - floor(collect(s) / 4), s.leases
+  for i = 1, #leases do
+    local due = leases[i].due
+    if leases[i] ~= l and since < due and due <= s.now then n = n + 1 end
+  end
+  return n
+end
+
 -- ofTurn is how much of available holder l gets when others wait for their turns.
 local function ofTurn(s, l, available)
   local t = s.terms
   local n = waiting(s, l)
-  local part = 1 + floor(n / 10)
+  local part = 1 + min(late(s, l), floor(n / 10))
   local comes = floor(5 * collect(s) * t.q / (4 * n * t.p))
   return max(1, min(floor((available + part - 1) / part), max(comes, floor(available / (2 * n)))))
 end
