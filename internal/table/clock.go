@@ -14,7 +14,7 @@ const asleep = -1
 const (
 	tickEvery  = time.Millisecond
 	sleepAfter = 1000 // ticks without a request
-	ringSize   = 4096 // of slots for ticks that are over
+	ringSize   = 4096 // of slots for ticks that are over: the last two seconds
 	ringShift  = 9    // of a tick, for its slot: two ticks begin 512 µs apart, see advance
 	longTicks  = 16   // that are remembered however old they are
 )
@@ -34,7 +34,7 @@ type Clock struct {
 	toWall atomic.Int64 // from the time of a tick to the time of day, µs; 0 while nobody has looked
 
 	mu    sync.Mutex // one tick ends at a time
-	ring  [ringSize]past
+	ring  [ringSize]brief
 	long  [longTicks]past // the longest ticks that are over, so that one pause does not make all forgotten ticks as long
 	worst atomic.Int64    // the longest of all others, µs
 	wake  chan struct{}
@@ -63,6 +63,28 @@ func (p *past) of(tick int64) (end int64, ok bool) {
 
 // length is how long it lasted, µs; under the clock's lock.
 func (p *past) length() int64 { return p.end.Load() - p.begin.Load() }
+
+// brief is a past tick of less than a second, in one word: when it began, less what is above 200 days, and how long it lasted, µs.
+type brief struct{ bits atomic.Uint64 }
+
+const lengthBits = 20
+
+// note writes down a tick that is over; nothing of one that is too long.
+func (b *brief) note(begin, end int64) {
+	length := uint64(end - begin)
+	if length >= 1<<lengthBits {
+		length = 0
+	}
+
+	b.bits.Store(uint64(begin)<<lengthBits | length)
+}
+
+// of returns when tick was over, if it is the one that was noted.
+func (b *brief) of(tick int64) (end int64, ok bool) {
+	length := b.bits.Load() - uint64(tick)<<lengthBits
+
+	return tick + int64(length), length > 0 && length < 1<<lengthBits
+}
 
 // NewClock returns the real clock. It ticks while Run runs.
 func NewClock() *Clock {
