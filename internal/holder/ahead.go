@@ -48,21 +48,22 @@ func (l *Lease) AskAhead(now int64, need Need) ledger.Ask {
 // hearAhead takes in a lease of the next window. It may be spent from when that
 // window has begun by the slowest reckoning, until its TTL ends by the fastest.
 func (l *Lease) hearAhead(now int64, a *ledger.Answer) {
+	d := l.dues
+	sent := d.sent
 	from := now + a.Window.Left
-	d := l.owe()
 	d.next = &next{
-		id: a.Lease, granted: a.Granted, from: from, until: l.sent.at + a.Window.Left + min(a.TTL, mostTTL),
-		end: from + a.Terms.After(), late: now - l.sent.at,
+		id: a.Lease, granted: a.Granted, from: from, until: sent.at + a.Window.Left + min(a.TTL, mostTTL),
+		end: from + a.Terms.After(), late: now - sent.at,
 	}
 
 	if a.Lease == 0 || a.Granted == 0 {
 		d.next = &next{id: ^uint64(0), from: from} // none is to be had: do not ask again
 	}
 
-	l.heard.counted().asked = l.sent.at
+	l.heard.counted().asked = sent.at
 
-	if l.sent.base == l.told && !l.sent.before.ok() {
-		l.sent = nil // no ask before it was lost
+	if sent.base == l.told && !sent.before.ok() {
+		d.sent = nil // no ask before it was lost
 	}
 }
 
@@ -96,7 +97,7 @@ func (l *Lease) begin(now int64) {
 
 	l.heard.turnTo(&window{used: n.granted, end: n.end, late: n.late, asked: l.heard.counted().asked})
 
-	if s := l.sent; s != nil && s.lease == n.id {
+	if s := l.sent(); s != nil && s.lease == n.id {
 		s.late = false
 	}
 }

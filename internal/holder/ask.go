@@ -63,7 +63,10 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 		l.shorten(now)
 	}
 
+	sized := spent
 	spent = max(spent, l.Spent())
+	l.demand.later(spent - sized)
+
 	d := l.owed()
 	ask := ledger.Ask{
 		Holder: need.Holder, Seq: need.Seq, Lease: named,
@@ -88,12 +91,13 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 	l.send(sent{seq: need.Seq, at: now, sized: now, lease: ask.Lease, ended: ask.Ended})
 	l.report(bucket, spent)
 
-	if p := l.sent.before; p.ok() {
-		end := p.time(*bucket, spent-l.sent.base)
+	s := l.sent()
+	if p := s.before; p.ok() {
+		end := p.time(*bucket, spent-s.base)
 		ask.Lag, ask.LagFrac = now-end.Micros, end.Frac
 	}
 
-	l.credit = l.credit || l.id != 0 && d.debt < d.acked
+	l.dues.credit = l.dues.credit || l.id != 0 && d.debt < d.acked
 
 	return ask
 }
@@ -102,11 +106,11 @@ func (l *Lease) Ask(now int64, ticks Ticks, need Need) ledger.Ask {
 func (l *Lease) send(s sent) {
 	s.base = l.base()
 
-	if l.sent == nil {
-		l.sent = &s
+	if d := l.owe(); d.sent == nil {
+		d.sent = &s
 	} else {
-		s.before = l.sent.before
-		*l.sent = s
+		s.before = d.sent.before
+		*d.sent = s
 	}
 }
 
@@ -162,14 +166,14 @@ func (l *Lease) strikeUpTo(n int64) int64 {
 // Hear takes in the answer to the ask on its way. It reports false for one that
 // is not awaited, or that came when nothing can be done with it any more.
 func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
-	if !l.awaits() || a.Seq != l.sent.seq || a.Ahead != l.sent.ahead || a.Status != ledger.OK || a.Terms.Bucket.Burst == 0 {
+	if !l.awaits() || a.Seq != l.sent().seq || a.Ahead != l.sent().ahead || a.Status != ledger.OK || a.Terms.Bucket.Burst == 0 {
 		return false
 	}
 
 	l.gather()
 
-	sent := *l.sent
-	l.sent.seq = 0
+	sent := *l.dues.sent
+	l.dues.sent.seq = 0
 
 	if sent.ahead {
 		l.hearAhead(now, a)
@@ -177,7 +181,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		return true
 	}
 
-	l.sent = nil
+	l.dues.sent = nil
 
 	if e := l.owed().ended; e != nil && sent.ended == e.id {
 		l.dues.ended = nil
@@ -235,9 +239,7 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 
 	l.scarce(a, sent.at)
 
-	if l.dues != nil && *l.dues == (dues{}) {
-		l.dues = nil
-	}
+	l.settle()
 
 	return true
 }
@@ -248,6 +250,7 @@ func (l *Lease) hearLate(now, sentAt int64, a *ledger.Answer) {
 	l.takeIn(now, sentAt, a)
 	l.mark.others = a.Others + a.Granted - a.Spent
 	l.settleDebt(now, a)
+	l.settle()
 }
 
 // margin is how long before the end of a window its lease is not spent any
@@ -268,32 +271,28 @@ func margin(t *ledger.Terms) uint16 {
 // settleDebt notes what the ledger has charged.
 func (l *Lease) settleDebt(now int64, a *ledger.Answer) {
 	l.endLocal(now)
-	l.credit = false
-
-	if l.owed().acked != a.Debt {
-		l.owe().acked = a.Debt
-	}
+	l.dues.credit, l.dues.acked = false, a.Debt
 }
 
 // Lost gives up waiting for the answer to the ask on its way. The next ask names
 // the lease as it was known before. Until again, 0 for now, it would be lost as well.
 func (l *Lease) Lost(again int64) {
-	if s := l.sent; s != nil {
+	if s := l.sent(); s != nil {
 		s.seq, s.again = 0, max(s.again, again)
 	}
 }
 
 // Again returns from when on another ask may be answered after one that was lost, 0 for now.
 func (l *Lease) Again() int64 {
-	if l.sent != nil {
-		return l.sent.again
+	if s := l.sent(); s != nil {
+		return s.again
 	}
 
 	return 0
 }
 
 // Missed reports whether the last ask was lost, and nothing that was heard since makes up for it.
-func (l *Lease) Missed() bool { return l.sent != nil && l.sent.seq == 0 }
+func (l *Lease) Missed() bool { return l.sent() != nil && !l.awaits() }
 
 // Asked returns when the ask on its way was sent, and whether there is one.
 func (l *Lease) Asked() (at int64, ok bool) {
@@ -301,5 +300,5 @@ func (l *Lease) Asked() (at int64, ok bool) {
 		return 0, false
 	}
 
-	return l.sent.at, true
+	return l.sent().at, true
 }

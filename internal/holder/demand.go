@@ -31,18 +31,23 @@ const (
 
 // demand is a moving average of what a key's requests asked for.
 type demand struct {
-	spent int64   // S when it was last taken in
-	rate  float32 // tokens a µs
-	cost  float32 // tokens of a request, as last seen
-	want  float32 // balance to aim at, whole tokens
+	rate float32 // tokens a µs
+	cost float32 // tokens of a request, as last seen
+	want float32 // balance to aim at, whole tokens
 
 	holders uint32 // that have a lease, as last heard
+	unsized uint32 // tokens that were told, or spent of a lease that ended, and were not taken in yet
+}
+
+// later has n tokens be taken in with the next ask: those that were spent after all others were, if any.
+func (d *demand) later(n int64) {
+	d.unsized = uint32(min(math.MaxUint32, int64(d.unsized)+max(0, n)))
 }
 
 // sized returns when the demand was last taken in, µs; 0: never.
 func (l *Lease) sized() int64 {
-	if l.sent != nil {
-		return l.sent.sized
+	if s := l.sent(); s != nil {
+		return s.sized
 	}
 
 	return l.heard.at
@@ -93,8 +98,8 @@ func (d *demand) low() int64 {
 
 // want updates the demand and returns the balance to ask for, and whether that is to live long.
 func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
-	asked := max(0, spent-l.demand.spent) + l.takeUnmet()
-	l.demand.spent = spent
+	asked := spent - l.told + int64(l.demand.unsized) + l.takeUnmet()
+	l.demand.unsized = 0
 
 	for _, n := range need.Takes {
 		asked += n

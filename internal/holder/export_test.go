@@ -12,16 +12,16 @@ import (
 func (l *Lease) Clone() *Lease {
 	c := &Lease{Rest: &Rest{
 		id: l.id, granted: l.granted, told: l.told, over: l.over, open: l.open,
-		demand: l.demand, edge: l.edge, credit: l.credit, returns: l.returns, long: l.long,
+		demand: l.demand, edge: l.edge, returns: l.returns, long: l.long,
 	}}
-
-	if l.sent != nil {
-		c.send(*l.sent)
-		*c.sent = *l.sent
-	}
 
 	if l.dues != nil {
 		*c.owe() = *l.dues
+	}
+
+	if s := l.sent(); s != nil {
+		own := *s
+		c.dues.sent = &own
 	}
 
 	c.heard.under, c.heard.tat, c.heard.at = l.heard.under, l.heard.tat, l.heard.at
@@ -56,11 +56,12 @@ func (l *Lease) AskLong(now int64, ticks Ticks, need Need) ledger.Ask {
 
 // Waits returns the ask whose answer is awaited, 0 for none, and whether it is about the next window.
 func (l *Lease) Waits() (seq uint64, ahead bool) {
-	if l.sent == nil {
+	s := l.sent()
+	if s == nil {
 		return 0, false
 	}
 
-	return l.sent.seq, l.sent.ahead
+	return s.seq, s.ahead
 }
 
 // Writer takes down what makes a Lease behave as it does. Instants are told
@@ -86,7 +87,7 @@ func (l *Lease) Write(w Writer, now int64) {
 
 	w.Name(l.id)
 	w.Num(l.balance.Load(), l.granted, l.owed().struck, l.told, l.owed().debt, l.owed().acked)
-	w.Flag(l.credit, l.Known(), l.tick.Load() == now, l.long)
+	w.Flag(l.owed().credit, l.Known(), l.tick.Load() == now, l.long)
 	w.Instant(l.over)
 	w.Instant(l.until())
 	l.writeMark(w)
@@ -95,10 +96,11 @@ func (l *Lease) Write(w Writer, now int64) {
 	w.Seq(seq)
 
 	if seq != 0 {
-		w.Instant(l.sent.at)
-		w.Name(l.sent.lease)
-		w.Name(l.sent.ended)
-		w.Flag(l.sent.ahead, l.sent.late)
+		s := l.sent()
+		w.Instant(s.at)
+		w.Name(s.lease)
+		w.Name(s.ended)
+		w.Flag(s.ahead, s.late)
 	}
 
 	if l.Known() && l.heard.under.Algorithm != rate.TokenBucket {
@@ -136,8 +138,8 @@ func (l *Lease) writeMark(w Writer) {
 	}
 
 	var before point
-	if l.sent != nil {
-		before = l.sent.before
+	if s := l.sent(); s != nil {
+		before = s.before
 	}
 
 	for _, p := range []point{l.marked(), before} {

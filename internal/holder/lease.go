@@ -71,14 +71,12 @@ type Rest struct {
 	granted int64 // G, as last heard
 	told    int64 // the largest S that an ask of this lease reported
 	over    int64 // end of the lease
-	sent    *sent // nil: every ask was answered
 	dues    *dues // nil: there are none
 	open    int64 // the tick whose first spend waits to be folded into the mark; 0: none; see Turn for one below 0
 	heard   heard
 	demand  demand
 
 	edge    uint16 // µs before the end from which on no more is spent by a coarse clock
-	credit  bool   // an ask that named this lease asked for a refund, and no answer came yet
 	returns bool   // the last ask gave everything back
 	long    bool   // the lease lives longer than its terms say
 }
@@ -100,14 +98,25 @@ type sent struct {
 	late   bool // that lease has ended here since
 }
 
-// dues are what the ledger is to hear of beside S, and what it granted ahead.
+// dues are what the ledger has yet to answer, what it is to hear of beside S, and what it granted ahead.
 type dues struct {
+	sent   *sent  // nil: every ask was answered
 	struck int64  // of G, given back in an ask that was not answered yet
 	debt   int64  // D to report
 	acked  int64  // D that the ledger confirmed
 	local  *local // nil: the coordinator decides
 	ended  *ended // nil: none that the ledger should hear of
 	next   *next  // nil: none was asked for
+	credit bool   // an ask that named this lease asked for a refund, and no answer came yet
+}
+
+// sent returns the last ask, nil if every ask was answered.
+func (l *Lease) sent() *sent {
+	if l.dues == nil {
+		return nil
+	}
+
+	return l.dues.sent
 }
 
 // owed returns the dues, to be read.
@@ -126,6 +135,13 @@ func (l *Lease) owe() *dues {
 	}
 
 	return l.dues
+}
+
+// settle lets go of dues that there are none of any more.
+func (l *Lease) settle() {
+	if l.dues != nil && *l.dues == (dues{}) {
+		l.dues = nil
+	}
 }
 
 // ended is a lease that ended with its sliding window, whose final S the ledger
@@ -166,7 +182,7 @@ func (l *Lease) Balance() int64 { return l.balance.Load() }
 func (l *Lease) Holds() bool { return l.id != 0 || l.awaits() }
 
 // awaits reports whether an ask is on its way.
-func (l *Lease) awaits() bool { return l.sent != nil && l.sent.seq != 0 }
+func (l *Lease) awaits() bool { return l.sent() != nil && l.sent().seq != 0 }
 
 // Owes reports whether there is debt or a refund to report, or a lease of the next window to give back.
 func (l *Lease) Owes() bool {
@@ -243,7 +259,7 @@ func (l *Lease) Forget() {
 	l.end()
 
 	if d := l.dues; d != nil {
-		*d = dues{debt: d.acked, acked: d.acked}
+		*d = dues{sent: d.sent, debt: d.acked, acked: d.acked}
 	}
 }
 
@@ -253,13 +269,13 @@ func (l *Lease) end() (gone int64) {
 	l.gather()
 	l.epoch.Add(1)
 
-	if l.credit {
-		l.dues.debt, l.credit = l.dues.acked, false // it may have been credited: never again
+	if d := l.dues; d != nil && d.credit {
+		d.debt, d.credit = d.acked, false // it may have been credited: never again
 	}
 
 	gone = l.held() - l.balance.Swap(0)
 	l.past.Add(gone)
-	l.demand.spent -= max(l.told, gone-l.reserved.Load())
+	l.demand.later(gone - l.reserved.Load() - l.told)
 	l.refillBelow(0)
 	l.id, l.granted, l.told = 0, 0, 0
 	l.over, l.edge, l.long = 0, 0, false
@@ -269,7 +285,7 @@ func (l *Lease) end() (gone int64) {
 		l.dues.struck = 0
 	}
 
-	if s := l.sent; s != nil {
+	if s := l.sent(); s != nil {
 		s.late, s.before, s.base = true, point{}, 0
 	}
 

@@ -96,7 +96,8 @@ func (l *Lease) tickOver(ticks Ticks) int64 {
 // report closes the spends that the ask on its way reports, of S = spent.
 func (l *Lease) report(b *rate.Bucket, spent int64) {
 	if p := l.marked(); p.ok() {
-		l.sent.before.raise(b, p.at, p.n+l.sent.base-l.told)
+		s := l.sent()
+		s.before.raise(b, p.at, p.n+s.base-l.told)
 	}
 
 	l.mark.over = 0
@@ -105,8 +106,8 @@ func (l *Lease) report(b *rate.Bucket, spent int64) {
 
 // base returns the S of the last answer.
 func (l *Lease) base() int64 {
-	if l.sent != nil {
-		return l.sent.base
+	if s := l.sent(); s != nil {
+		return s.base
 	}
 
 	return l.told
@@ -115,8 +116,8 @@ func (l *Lease) base() int64 {
 // latest returns the point over all spends since the last answer, relative to
 // base; spent is S now. A tick that is still open counts from when it began.
 func (l *Lease) latest(b *rate.Bucket, spent int64) (p point) {
-	if l.sent != nil {
-		p = l.sent.before
+	if s := l.sent(); s != nil {
+		p = s.before
 	}
 
 	base := l.base()

@@ -36,7 +36,7 @@ func (l *Lease) Trace(now int64) (t Trace, ok bool) {
 		denied = 0
 	}
 
-	if !l.Known() || l.Holds() || l.Owes() || l.sent != nil || l.owed().next != nil || l.credit || l.owed().debt != 0 {
+	if !l.Known() || l.Holds() || l.Owes() || l.sent() != nil || l.owed().next != nil || l.owed().credit || l.owed().debt != 0 {
 		return t, false
 	}
 
