@@ -32,7 +32,7 @@ type rest struct {
 
 	line   *line       // nil: nobody waits
 	used   uint32      // when a request last came to the slow path, in units of 2^sinceShift µs, the lower half
-	due    uint32      // the wheel's slot in which it is to be visited, which may be turns away; under the wheel's lock
+	due    uint32      // the wheel's slot in which it is to be visited, which may be turns away, the lower half; under the wheel's lock
 	asking atomic.Bool // it is in the queue
 	won    uint32      // when the store last gave it a take, in units of 2^wonShift µs, the lower half; 0: never
 	asks   uint16      // messages about it, or as many as can be told

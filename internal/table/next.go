@@ -13,7 +13,7 @@ func (t *Table) Next() (at int64, ok bool) {
 
 	for slot := w.at + 1; slot < w.at+wheelSlots; slot++ {
 		for _, e := range w.slots[slot%wheelSlots] {
-			if due := max(slot, int64(e.due)) * slotWidth; int64(e.visit) == slot%wheelSlots && (!ok || due < at) {
+			if due := max(slot, w.dueSlot(e)) * slotWidth; int64(e.visit) == slot%wheelSlots && (!ok || due < at) {
 				at, ok = due, true
 			}
 		}

@@ -24,7 +24,7 @@ type trace struct {
 	hash uint64
 }
 
-// Of a part's slots so many hundredths are in use when it is made anew, when it is full, and when it is too large.
+// Of a part's slots so many hundredths are in use when it is full, and of its homes when it is made anew, and when it is too large.
 const (
 	tracesAnew = 82
 	tracesFull = 92
@@ -128,7 +128,7 @@ func (p *tracePart) remove(i int) {
 	p.used--
 
 	if p.used == 0 {
-		p.each = nil
+		p.each, p.homes = nil, 0
 	}
 }
 
@@ -174,7 +174,7 @@ func (p *tracePart) sweep(now int64, full bool) (fewer int64) {
 		}
 	}
 
-	if len(p.each) > p.used*100/tracesFew+tracesMore {
+	if p.homes > p.used*100/tracesFew+1 { // not by all slots, of which there may be more: memory comes in sizes
 		p.renew()
 	}
 

@@ -75,6 +75,25 @@ func TestTracesAreAMap(t *testing.T) {
 	})
 }
 
+// A sweep that drops nothing leaves the memory of a part as it is, however many traces there are: that of none is smaller.
+func TestASweepLeavesWhatFits(t *testing.T) {
+	t.Parallel()
+
+	var p tracePart
+
+	for i := range uint64(3_000) {
+		p.put(slotOf(t, (i+1)*0x9e3779b97f4a7c15>>partBits, holder.Trace{At: 1}))
+		p.sweep(1, false)
+
+		was := &p.each[0]
+		p.sweep(1, false)
+
+		if &p.each[0] != was {
+			t.Fatalf("%d traces in %d slots get other memory with each sweep", i+1, len(p.each))
+		}
+	}
+}
+
 // slotOf returns the slot of a trace.
 func slotOf(t interface {
 	Helper()

@@ -34,8 +34,8 @@ func (w *wheel) add(e *Entry, at int64) {
 }
 
 func (w *wheel) put(e *Entry, at int64) {
-	e.due = dueSlot(at)
-	slot := max(int64(e.due), w.at+1)
+	slot := max(w.at+1, min(at/slotWidth, w.at+math.MaxInt32)) // after the longest time that can be told there is another look
+	e.due = uint32(slot)
 	slot = min(slot, w.at+wheelSlots-1)
 	e.visit = uint8(slot % wheelSlots)
 	w.slots[e.visit] = append(w.slots[e.visit], e)
@@ -46,19 +46,19 @@ func (w *wheel) put(e *Entry, at int64) {
 	}
 }
 
-// dueSlot returns the slot of an instant, or the last one that can be told, in a year: then there is another look.
-func dueSlot(at int64) uint32 { return uint32(min(math.MaxUint32, at/slotWidth)) }
+// dueSlot returns the slot in which e, which has an appointment, is to be visited; under the lock.
+func (w *wheel) dueSlot(e *Entry) int64 { return w.at + int64(int32(e.due-uint32(w.at))) }
 
-// sooner makes e's appointment earlier if at is; 0 is never.
+// sooner makes e's appointment earlier if at is; 0 is never. One that the table does not keep has none.
 func (w *wheel) sooner(e *Entry, at int64) {
-	if at == 0 {
+	if at == 0 || e.stray {
 		return
 	}
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 
-	if e.due > dueSlot(at) {
+	if w.dueSlot(e) > max(w.at+1, at/slotWidth) {
 		w.put(e, at)
 	}
 }
@@ -95,9 +95,11 @@ func (w *wheel) due(now int64) []*Entry {
 
 	// An appointment turns away stands where the wheel could take it.
 	return slices.DeleteFunc(entries, func(e *Entry) bool {
-		late := int64(e.due) > to
+		slot := w.dueSlot(e)
+
+		late := slot > to
 		if late {
-			w.put(e, int64(e.due)*slotWidth)
+			w.put(e, slot*slotWidth)
 		}
 
 		return late
