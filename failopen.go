@@ -89,7 +89,6 @@ func (l *Limiter) glimpsed(p any, req *Request, g *glance, d *Decision) {
 	bugs.Note("deciding a request", p)
 	bugs.Guard("giving tokens back", func() { l.refund(d) })
 
-	g.decided = true
 	*d = Decision{Allowed: true, Class: g.class.Lowered(req.LowerTo)}
 
 	var hits []table.Hit
