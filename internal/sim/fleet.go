@@ -117,16 +117,6 @@ func (f *fleet) before(s *memory.Store) error {
 // storeNow is the store's clock, which counts; servers have their own.
 func (f *fleet) storeNow() int64 { return f.now + f.stepped }
 
-// late is by how much the store's windows turn late: after a clock that stepped back they go on from
-// when the store last looked at it.
-func (f *fleet) late() int64 {
-	if f.stepped >= 0 {
-		return 0
-	}
-
-	return f.now - f.store.Now()
-}
-
 func (f *fleet) date() time.Time { return time.UnixMicro(f.storeNow()) }
 
 // simulate runs the load to its end, and until every request has its answer.

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/leaseway/leaseway/internal/ledger"
-	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/table"
 	"github.com/leaseway/leaseway/rule"
 )
@@ -166,11 +165,6 @@ func (t *tally) decided(s *server, q request, v verdict) {
 // admit notes tokens that were used.
 func (t *tally) admit(b budget, a admission, origin table.Origin) {
 	c := &t.budgets[b.rule][b.key]
-
-	if t.changes[b.rule][0].limit.algorithm == rate.SlidingWindow { // a fixed one is leased ahead: it begins by the servers' clocks
-		a.at -= t.fleet.late()
-	}
-
 	c.admissions = append(c.admissions, a)
 
 	switch origin {
