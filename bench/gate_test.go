@@ -11,7 +11,7 @@ const (
 	takeGate       = 0.65 // of failsafe-go's time
 	refusalGate    = 0.65
 	keysGate       = 0.70 // of sethvargo's
-	middlewareGate = 0.73 // of throttled's
+	middlewareGate = 0.70 // of throttled's
 )
 
 // slices and steps make a duel last about half a second. A slice is so short,
