@@ -16,9 +16,9 @@ import (
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
-// hourly are terms of so many tokens, of which none comes back while a test runs.
+// hourly are terms of so many tokens, of which at most one comes back in an hour: none while a test runs.
 func hourly(burst int64) ledger.Terms {
-	bucket, _ := rate.NewBucket(burst, 3_600_000_000_000, burst)
+	bucket, _ := rate.NewBucket(min(burst, 1_000), 3_600_000_000_000, burst) // in 1,000 hours
 
 	return ledger.Terms{Bucket: bucket, Version: 1, TTL: 500_000}
 }
