@@ -36,11 +36,22 @@ const (
 	loanClosed = math.MaxInt64
 )
 
-// When is the time of a request that turns a loan: At is read from the real
-// clock, or is the tick itself, while it lasts. Turn moves one that was read to what was dated meanwhile.
+// Clock is what a loan goes by: a coarse clock, and the real one that it is of.
+type Clock interface {
+	Ticks
+
+	// Now reads the real clock, µs.
+	Now() int64
+}
+
+// When is the time of a request that turns a loan: the tick that it saw, and the clock. Turn says in At when it came: a request
+// whose tick will do, while that lasts, with its tick; one that needs to know, when it had the loan
+// to itself, so that nothing was dated after it.
 type When struct {
-	Tick, At int64
-	Ticks    Ticks
+	Tick   int64
+	Coarse bool // the tick will do
+	Clock  Clock
+	At     int64
 }
 
 // staleTicks is by how much a tick can be older than one that another request just read, µs.
@@ -114,7 +125,7 @@ func (l *Loan) grab(b *Bucket) (at int64, v Verdict) {
 }
 
 // Turn dates what was spent until now, and takes n tokens, of which 0 are always to be had. It is
-// for the first request of a tick and for all that have read the real clock. By
+// for the first request of a tick and for all that need the real clock. By
 // Turned it did nothing: others have the loan, or the tick is older than theirs.
 func (l *Loan) Turn(when *When, n int64, b *Bucket) (tat int64, v Verdict) {
 	at, v := l.grab(b)
@@ -122,15 +133,21 @@ func (l *Loan) Turn(when *When, n int64, b *Bucket) (tat int64, v Verdict) {
 		return at, v
 	}
 
-	ago := int64(uint32(when.Tick) - l.tick.Load())
-	if ago > math.MaxUint32-staleTicks {
-		if when.At == when.Tick {
+	tick := when.Tick
+	ago := int64(uint32(tick) - l.tick.Load())
+
+	if ago > math.MaxUint32-staleTicks { // others turned it for a later one
+		if when.Coarse {
 			l.cell.Store(at)
 
 			return at, Turned // it would be dated back
 		}
 
-		ago = 0
+		tick, ago = tick+1<<32-ago, 0
+	}
+
+	if when.At = tick; !when.Coarse {
+		when.At = when.Clock.Now()
 	}
 
 	start := at
@@ -140,25 +157,22 @@ func (l *Loan) Turn(when *When, n int64, b *Bucket) (tat int64, v Verdict) {
 	}
 
 	if spent := at - l.start; spent > 0 {
-		over := when.Ticks.After(when.Tick - ago)
+		over := when.Clock.After(tick - ago)
 		start = max(start, over*b.Q+spent)
-
-		if when.At > when.Tick {
-			when.At = max(when.At, over) // this request comes after those
-		}
+		when.At = max(when.At, over) // this request comes after those
 	}
 
 	now := when.At * b.Q
 	start = max(start, now)
 	l.base += start - at
 	l.start, tat, v = start, start, Dry
-	l.tick.Store(uint32(when.Tick))
+	l.tick.Store(uint32(tick))
 
 	if n <= b.Burst && start <= now+(b.Burst-n)*b.P || n == 0 {
 		tat, v = start+n*b.P, Spent
 	}
 
-	if when.At > when.Tick {
+	if when.At > tick {
 		l.start = tat // it is dated already
 	}
 

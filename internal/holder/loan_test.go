@@ -115,7 +115,7 @@ func TestALoanIsTheBucket(t *testing.T) {
 
 				cell, v := spend(l, now, n)
 				if v == holder.Turned {
-					cell, v = l.Turn(&holder.When{Tick: now, At: now, Ticks: holder.Exact{}}, n, &b)
+					cell, v = l.Turn(at(now), n, &b)
 				}
 
 				if v.Passed() != ok {
@@ -148,11 +148,24 @@ func TestALoanIsTheBucket(t *testing.T) {
 	})
 }
 
+// exactly is a clock that stands still, whose ticks end when they begin.
+type exactly struct {
+	holder.Exact
+
+	now int64
+}
+
+// Now is the time.
+func (e exactly) Now() int64 { return e.now }
+
 // coarseClock ticks now and then; it knows when its ticks were over.
 type coarseClock struct {
 	now, tick int64
 	ends      map[int64]int64
 }
+
+// Now is the time.
+func (c *coarseClock) Now() int64 { return c.now }
 
 // After is when tick was over; one that is not is over now.
 func (c *coarseClock) After(tick int64) int64 {
@@ -192,7 +205,7 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 				l.Begin(holder.Full(at, &b).Max(rate.At(c.now)), &b)
 			default:
 				n := cost(t, &b)
-				when := holder.When{Tick: c.tick, At: c.tick, Ticks: c}
+				when := holder.When{Tick: c.tick, Coarse: true, Clock: c}
 
 				_, v := spend(l, c.tick, n)
 				if v == holder.Turned {
@@ -200,7 +213,7 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 				}
 
 				if v == holder.Dry { // then by the real clock
-					when = holder.When{Tick: c.tick, At: c.now, Ticks: c}
+					when = holder.When{Tick: c.tick, Clock: c}
 					_, v = l.Turn(&when, n, &b)
 				}
 
@@ -228,7 +241,7 @@ func TestALoanGivesAllThatItHoldsAtOnce(t *testing.T) {
 	for i := range 100 {
 		_, v := l.Spend(c.tick, 1, &b)
 		if v != holder.Spent {
-			_, v = l.Turn(&holder.When{Tick: c.tick, At: c.now, Ticks: c}, 1, &b)
+			_, v = l.Turn(&holder.When{Tick: c.tick, Clock: c}, 1, &b)
 		}
 
 		if v != holder.Spent {
@@ -236,7 +249,7 @@ func TestALoanGivesAllThatItHoldsAtOnce(t *testing.T) {
 		}
 	}
 
-	if _, v := l.Turn(&holder.When{Tick: c.tick, At: c.now, Ticks: c}, 1, &b); v != holder.Dry {
+	if _, v := l.Turn(&holder.When{Tick: c.tick, Clock: c}, 1, &b); v != holder.Dry {
 		t.Errorf("one more than it holds: %v", v)
 	}
 }
@@ -248,7 +261,7 @@ func TestAStaleTickTurnsNoLoan(t *testing.T) {
 	b := plain(rate.NewBucket(10, 1_000_000, 10))
 	l := lent(5_000_000, &b)
 	turn := func(tick, at int64) holder.Verdict {
-		_, v := l.Turn(&holder.When{Tick: tick, At: at, Ticks: holder.Exact{}}, 1, &b)
+		_, v := l.Turn(&holder.When{Tick: tick, Coarse: tick == at, Clock: exactly{now: at}}, 1, &b)
 
 		return v
 	}
@@ -271,7 +284,7 @@ func TestALoanThatIsOverSaysSo(t *testing.T) {
 	t.Parallel()
 
 	b := plain(rate.NewBucket(10, 1_000_000, 10))
-	when := holder.When{Tick: 7_000, At: 7_000, Ticks: holder.Exact{}}
+	when := holder.When{Tick: 7_000, Coarse: true, Clock: exactly{}}
 	l := lent(6_000, &b)
 
 	if _, v := l.Turn(&when, 3, &b); v != holder.Spent {
@@ -322,7 +335,7 @@ func TestWhatAHeldUpRequestTookIsRedated(t *testing.T) {
 		b.Stripes = c.stripes
 		l := lent(before, &b)
 		late := &coarseClock{now: now, tick: now, ends: map[int64]int64{before: tick, tick: tick + 1_000}}
-		when := func(tick int64) *holder.When { return &holder.When{Tick: tick, At: tick, Ticks: late} }
+		when := func(tick int64) *holder.When { return &holder.When{Tick: tick, Coarse: true, Clock: late} }
 
 		l.Turn(when(before), spent, &b)
 		l.Turn(when(tick), 0, &b)

@@ -13,7 +13,7 @@ import (
 
 // at is the time of a tick, while it lasts.
 func at(tick int64) *holder.When {
-	return &holder.When{Tick: tick, At: tick, Ticks: holder.Exact{}}
+	return &holder.When{Tick: tick, Coarse: true, Clock: exactly{}}
 }
 
 // The ticks of a loan of striped.

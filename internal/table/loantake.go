@@ -27,7 +27,7 @@ func (r *Rule) quickLoan(l *loan, n int64) (told Told, charge Charge) {
 	}
 
 	if verdict == holder.Turned && c.trusted(tick) {
-		tat, verdict = l.Turn(&holder.When{Tick: tick, At: tick, Ticks: c}, n, &v.bucket)
+		tat, verdict = l.Turn(&holder.When{Tick: tick, Coarse: true, Clock: c}, n, &v.bucket)
 	}
 
 	switch {
@@ -54,8 +54,7 @@ func (l *loan) decide(n int64, out *Outcome) bool {
 	c := v.rule.table.clock
 
 	for {
-		now := c.Now()
-		when := holder.When{Tick: c.Turn(now), At: now, Ticks: c}
+		when := holder.When{Tick: c.Turn(c.Now()), Clock: c}
 
 		switch tat, verdict := l.Turn(&when, n, &v.bucket); verdict {
 		case holder.Spent:
