@@ -47,7 +47,9 @@ func TestALentKeySaysAllThatIsLeftByAnyClock(t *testing.T) {
 								driven.Tick()
 							}
 
-							if tb.Rule("r").Take(t.Context(), key, 2, &out); out.Kind != want || out.Remaining != 1 || out.RetryAfter > token {
+							tb.Rule("r").Take(t.Context(), key, 2, &out)
+
+							if out.Kind != want || out.Remaining != 1 || out.RetryAfter > token {
 								t.Fatalf("key %d: %+v, want %v with 1 left", i, out, want)
 							}
 						}
@@ -92,7 +94,9 @@ func TestRequestsThatComeAtOnceGetAllThatIsLeft(t *testing.T) {
 				<-start
 
 				var out table.Outcome
-				if tb.Rule("r").Take(t.Context(), key, 1, &out); out.Kind != table.Allowed {
+				tb.Rule("r").Take(t.Context(), key, 1, &out)
+
+				if out.Kind != table.Allowed {
 					refused.Add(1)
 				}
 			})
