@@ -178,6 +178,9 @@ func (e *Entry) asked() {
 // leaving reports whether the entry's rule is gone, so that everything is to be given back.
 func (e *Entry) leaving() bool { return e.rule().retired.Load() }
 
+// now reads the clock, under the lock: a request that looked before could come after others that looked later.
+func (e *Entry) now() int64 { return e.rule().table.clock.Now() }
+
 // turn brings the lease to the present tick, and what is told of it without the lock; under it.
 func (e *Entry) turn(now int64) (tick int64) {
 	c := e.rule().table.clock

@@ -39,7 +39,7 @@ func (h *Hit) reserve(alone bool) bool {
 }
 
 func (h *Hit) reserveSlow(alone bool) bool {
-	e, now := h.entry, h.Rule.table.clock.Now()
+	e := h.entry
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,6 +47,8 @@ func (h *Hit) reserveSlow(alone bool) bool {
 	if e.gone {
 		return false
 	}
+
+	now := e.now()
 
 	e.refresh()
 	e.use(now)

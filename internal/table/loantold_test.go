@@ -65,48 +65,62 @@ func TestALentKeySaysAllThatIsLeftByAnyClock(t *testing.T) {
 func TestRequestsThatComeAtOnceGetAllThatIsLeft(t *testing.T) {
 	t.Parallel()
 
-	const crowd = 8
+	for what, take := range map[string]func(r *table.Rule, key string, out *table.Outcome){
+		"lent":  func(r *table.Rule, key string, out *table.Outcome) { r.Take(t.Context(), key, 1, out) },
+		"alone": func(r *table.Rule, key string, out *table.Outcome) { r.TakeWithout(key, 1, out) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 
-	var now atomic.Int64
+			var now atomic.Int64
 
-	now.Store(rigStart)
+			now.Store(rigStart)
 
-	clock := func() int64 {
-		at := now.Add(1)
-		runtime.Gosched() // others may be quicker with a later look
-
-		return at
-	}
-	b := newBank(t, now.Load, memory.Config{})
-	tb := table.New(b.coord, table.Config{Inline: true, Clock: table.NewDrivenClock(clock)})
-	b.apply("rules: [{id: r, keyBy: user, limit: 8, window: 1h}]", tb)
-
-	for i := range 1_000 {
-		var (
-			group   sync.WaitGroup
-			start   = make(chan struct{})
-			refused atomic.Int64
-			key     = strconv.Itoa(i)
-		)
-
-		for range crowd {
-			group.Go(func() {
-				<-start
-
-				var out table.Outcome
-				tb.Rule("r").Take(t.Context(), key, 1, &out)
-
-				if out.Kind != table.Allowed {
-					refused.Add(1)
+			clock := func() int64 {
+				at := now.Add(1)
+				for range at % 7 {
+					runtime.Gosched() // others may be quicker with a later look
 				}
-			})
-		}
 
-		close(start)
-		group.Wait()
+				return at
+			}
+			b := newBank(t, now.Load, memory.Config{})
+			tb := table.New(b.coord, table.Config{Inline: true, Clock: table.NewDrivenClock(clock)})
+			b.apply("rules: [{id: r, keyBy: user, limit: 8, window: 1h, fallback: {limit: 8, window: 1h}}]", tb)
 
-		if n := refused.Load(); n != 0 {
-			t.Fatalf("key %d: %d of %d requests were refused, and as many tokens left", i, n, crowd)
-		}
+			for i := range 1_000 {
+				if n := refusedAtOnce(8, func(out *table.Outcome) { take(tb.Rule("r"), strconv.Itoa(i), out) }); n != 0 {
+					t.Fatalf("key %d: %d of 8 requests were refused, and as many tokens left", i, n)
+				}
+			}
+		})
 	}
+}
+
+// refusedAtOnce makes so many requests at once, and returns how many of them were refused.
+func refusedAtOnce(crowd int, take func(out *table.Outcome)) int64 {
+	var (
+		group   sync.WaitGroup
+		start   = make(chan struct{})
+		refused atomic.Int64
+	)
+
+	for range crowd {
+		group.Go(func() {
+			<-start
+
+			var out table.Outcome
+
+			take(&out)
+
+			if out.Kind != table.Allowed {
+				refused.Add(1)
+			}
+		})
+	}
+
+	close(start)
+	group.Wait()
+
+	return refused.Load()
 }

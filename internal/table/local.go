@@ -14,14 +14,15 @@ func (r *Rule) TakeWithout(key string, n int64, out *Outcome) {
 		return
 	}
 
-	r.entry(key).decideLocal(r.table.clock.Now(), n, out)
+	r.entry(key).decideLocal(n, out)
 }
 
 // decideLocal decides without a coordinator.
-func (e *Entry) decideLocal(now, n int64, out *Outcome) {
+func (e *Entry) decideLocal(n int64, out *Outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
+	now := e.now()
 	tick := e.turn(now)
 	epoch := e.Epoch()
 
@@ -41,6 +42,8 @@ func (e *Entry) local(now, n int64, out *Outcome) {
 
 		e.mu.Lock()
 		defer e.mu.Unlock()
+
+		now = e.now()
 
 		e.refresh()
 	}

@@ -102,7 +102,7 @@ func (t *Table) undo(hits []Hit) {
 // quitAll refuses a request whose caller did not wait, by the first rule that could not say.
 func (t *Table) quitAll(hits []Hit) int {
 	first := slices.IndexFunc(hits, func(h Hit) bool { return h.entry != nil })
-	hits[first].entry.quit(t.clock.Now(), hits[first].Cost, &hits[first].Out)
+	hits[first].entry.quit(hits[first].Cost, &hits[first].Out)
 
 	return first
 }

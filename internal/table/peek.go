@@ -24,7 +24,7 @@ func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
 	e := r.entry(key)
 
 	for {
-		w, next := e.look(t.clock.Now(), out)
+		w, next := e.look(out)
 
 		switch next {
 		case retry:
@@ -39,9 +39,9 @@ func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
 				*out = w.out
 				t.waiters.Put(w)
 			case failed:
-				e.lookLocal(t.clock.Now(), out)
+				e.lookLocal(out)
 			case quit:
-				e.quit(t.clock.Now(), 1, out)
+				e.quit(1, out)
 			}
 		case refill:
 			t.enqueue(e, false)
@@ -52,13 +52,15 @@ func (r *Rule) Peek(ctx context.Context, key string, out *Outcome) {
 	}
 }
 
-func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
+func (e *Entry) look(out *Outcome) (*waiter, next) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
 	if e.gone {
 		return nil, retry
 	}
+
+	now := e.now()
 
 	e.refresh()
 	e.use(now)
@@ -95,10 +97,10 @@ func (e *Entry) look(now int64, out *Outcome) (*waiter, next) {
 	return e.queue(0, byLook), wait
 }
 
-func (e *Entry) lookLocal(now int64, out *Outcome) {
+func (e *Entry) lookLocal(out *Outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.peekLocal(now, out)
+	e.peekLocal(e.now(), out)
 }
 
 // peekLocal is local without a trace; under the lock.
@@ -108,6 +110,8 @@ func (e *Entry) peekLocal(now int64, out *Outcome) {
 
 		e.mu.Lock()
 		defer e.mu.Unlock()
+
+		now = e.now()
 
 		e.refresh()
 	}

@@ -18,10 +18,10 @@ func (t *Table) Refund(c Charge) {
 		return
 	}
 
-	ask, gone := e.refund(c, t.clock.Now())
+	ask, gone := e.refund(c)
 	for gone { // the key was idle and left: what was told of it is credited by way of its next entry
 		e, c.epoch = e.rule().entryOf(e.key()), storeEpoch
-		ask, gone = e.refund(c, t.clock.Now())
+		ask, gone = e.refund(c)
 	}
 
 	if ask {
@@ -29,7 +29,7 @@ func (t *Table) Refund(c Charge) {
 	}
 }
 
-func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
+func (e *Entry) refund(c Charge) (ask, gone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
@@ -47,6 +47,8 @@ func (e *Entry) refund(c Charge, now int64) (ask, gone bool) {
 	if e.gone {
 		return false, true
 	}
+
+	now := e.now()
 
 	e.use(now)
 

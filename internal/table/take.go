@@ -76,7 +76,7 @@ func (r *Rule) slow(ctx context.Context, key string, n int64, out *Outcome) {
 	e := r.entry(key)
 
 	for {
-		w, next := e.decide(t.clock.Now(), n, out)
+		w, next := e.decide(n, out)
 
 		switch next {
 		case retry:
@@ -99,9 +99,9 @@ func (r *Rule) slow(ctx context.Context, key string, n int64, out *Outcome) {
 
 				continue
 			case failed:
-				e.decideLocal(t.clock.Now(), n, out)
+				e.decideLocal(n, out)
 			case quit:
-				e.quit(t.clock.Now(), n, out)
+				e.quit(n, out)
 			}
 		case done:
 		}
@@ -124,11 +124,11 @@ func (t *Table) Until() int64 { return t.clock.Now() + t.deadline }
 
 // quit refuses a request whose caller did not wait for the answer: it must not
 // pass for free, and the local limit is for when there is no coordinator.
-func (e *Entry) quit(now, n int64, out *Outcome) {
+func (e *Entry) quit(n int64, out *Outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	e.refuse(out, now, n, Unavailable)
+	e.refuse(out, e.now(), n, Unavailable)
 	out.Origin, out.RetryAfter = FromClosed, retryClosed
 	e.count(out, 1)
 }
@@ -144,13 +144,15 @@ const (
 )
 
 // decide answers from memory if it can, and otherwise queues a waiter for the next flight.
-func (e *Entry) decide(now, n int64, out *Outcome) (*waiter, next) {
+func (e *Entry) decide(n int64, out *Outcome) (*waiter, next) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
 	if e.gone {
 		return nil, retry
 	}
+
+	now := e.now()
 
 	e.refresh()
 	e.use(now)
