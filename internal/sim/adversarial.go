@@ -92,18 +92,20 @@ func trafficAttacks() []Load {
 // messageFaults are networks that lose, double, delay and repeat.
 func messageFaults() []Load {
 	return []Load{
-		{Name: "repeats", About: "asks doubled, reordered, and replayed after seconds", Lasts: 10 * sec, Holders: 10, Rules: strict(),
+		{Name: "repeats", About: "asks doubled, reordered, and replayed after seconds", Lasts: 16 * sec, Holders: 10, Rules: strict(),
 			demand: demand{times: 2},
-			acts: []act{{at: 0, do: weather(10*sec, func(n *network) {
+			acts: []act{{at: 0, do: weather(6*sec, func(n *network) {
 				n.double, n.replay, n.lateBy, n.tail = 0.5, 0.3, 400_000, 15_000
-			})}}},
+			})}},
+			bars: bars{from: 12 * sec, admitted: 0.98}},
 		{Name: "losses", About: "a tenth of all messages lost, a tenth of the answers late by 400 ms", Lasts: 10 * sec, Holders: 10,
 			Rules: strict(), demand: demand{times: 2},
 			acts: []act{{at: sec, do: weather(5*sec, func(n *network) { n.lose, n.late, n.lateBy = 0.1, 0.1, 400_000 })}},
 			bars: bars{from: 7 * sec, admitted: 0.98}},
 		{Name: "slow", About: "calls that take up to their timeout, so that returns race expiry", Lasts: 10 * sec, Holders: 10,
 			Rules: strict(), demand: demand{times: 1.5, on: 300 * ms, off: 300 * ms},
-			acts: []act{{at: sec, do: weather(6*sec, func(n *network) { n.least, n.mean = 5_000, 60_000 })}}},
+			acts: []act{{at: sec, do: weather(6*sec, func(n *network) { n.least, n.mean = 5_000, 60_000 })}},
+			bars: bars{from: 8 * sec, admitted: 0.98}},
 		{Name: "stale-answers", About: "a fifth of the answers are older ones", Lasts: 10 * sec, Holders: 10, Rules: strict(),
 			demand: demand{times: 2}, acts: []act{{at: sec, do: weather(5*sec, func(n *network) { n.stale = 0.2 })}},
 			bars: bars{from: 7 * sec, admitted: 0.98}},
@@ -118,14 +120,18 @@ func messageFaults() []Load {
 func processFaults() []Load {
 	return []Load{
 		{Name: "kill", About: "3 of 10 servers crash each 2 s while they hold, and start again under their names", Lasts: 12 * sec,
-			Holders: 10, Rules: thousand(), demand: demand{times: 2}, acts: []act{{at: 2 * sec, every: 2 * sec, do: kill(3, 100*ms)}}},
+			Holders: 10, Rules: thousand(), demand: demand{times: 2},
+			acts: []act{{at: 2 * sec, every: 2 * sec, until: 8 * sec, do: kill(3, 100*ms)}},
+			bars: bars{from: 9100 * ms, admitted: 0.98}},
 		{Name: "restarts", About: "one server after the other starts again, at once, each 100 ms", Lasts: 10 * sec, Holders: 10,
-			Rules: thousand(), demand: demand{times: 2}, acts: []act{{at: sec, every: 100 * ms, do: kill(1, ms)}}},
+			Rules: thousand(), demand: demand{times: 2}, acts: []act{{at: sec, every: 100 * ms, until: 6 * sec, do: kill(1, ms)}},
+			bars: bars{from: 7 * sec, admitted: 0.98}},
 		{Name: "pause", About: "3 of 20 servers stand still for 0.8 s, past their leases, each 2 s", Lasts: 12 * sec, Holders: 20,
-			Rules: thousand(), demand: demand{times: 3}, acts: []act{{at: 2 * sec, every: 2 * sec, do: pause(3, 800*ms)}},
-			bars: bars{excused: woken(3)}},
+			Rules: thousand(), demand: demand{times: 3}, acts: []act{{at: 2 * sec, every: 2 * sec, until: 8 * sec, do: pause(3, 800*ms)}},
+			bars: bars{excused: woken(3), from: 9800 * ms, admitted: 0.98}},
 		{Name: "coordinators", About: "one of three coordinators dies mid-call each second", Lasts: 12 * sec, Holders: 20,
-			Rules: strict(), demand: demand{times: 2}, coordinators: 3, acts: []act{{at: sec, every: sec, do: crash(20*ms, 500*ms)}}},
+			Rules: strict(), demand: demand{times: 2}, coordinators: 3,
+			acts: []act{{at: sec, every: sec, until: 8 * sec, do: crash(20*ms, 500*ms)}}, bars: bars{from: 9500 * ms, admitted: 0.98}},
 		{Name: "autoscale", About: "from 5 servers to 50 and back", Lasts: 30 * sec, Holders: 5, Rules: thousand(),
 			demand: demand{times: 2}, acts: []act{{at: 8 * sec, do: scale(50)}, {at: 16 * sec, do: scale(5)}}, bars: bars{admitted: 0.98}},
 	}
@@ -136,15 +142,15 @@ func storeFaults() []Load {
 	return []Load{
 		{Name: "failover", About: "a replica takes over that does not know the last 50 ms, each 3 s", Lasts: 12 * sec, Holders: 10,
 			Rules: thousand(), demand: demand{times: 2}, acts: []act{{at: 3 * sec, every: 3 * sec, do: failover(50 * ms)}},
-			bars: bars{excused: lostWrites()}},
+			bars: bars{excused: lostWrites(), from: 10 * sec, admitted: 0.98}},
 		{Name: "flush", About: "the store loses everything", Lasts: 10 * sec, Holders: 10, Rules: thousand(), demand: demand{times: 2},
-			acts: []act{{at: 4500 * ms, do: flush}}, bars: bars{excused: leasedBefore(1), from: 6500 * ms, admitted: 0.98}},
+			acts: []act{{at: 4500 * ms, do: flush}}, bars: bars{excused: leasedBefore(1), from: 5500 * ms, admitted: 0.98}},
 		{Name: "clocks", About: "servers' clocks differ by 0.4 s and run 0.02 % wrong; the store's steps back by 1 h", Lasts: 12 * sec,
 			Holders: 20, Rules: thousand(), demand: demand{times: 2}, clocks: 200 * ms, drift: 200,
 			acts: []act{{at: 5 * sec, do: step(-3600 * sec)}}, bars: bars{from: 6 * sec, admitted: 0.98}},
 		{Name: "clock-ahead", About: "the store's clock steps ahead by 1 h", Lasts: 12 * sec, Holders: 20, Rules: thousand(),
 			demand: demand{times: 2}, acts: []act{{at: 5 * sec, do: step(3600 * sec)}},
-			bars: bars{excused: refilled(), from: 8 * sec, admitted: 0.98}},
+			bars: bars{excused: refilled(), from: 6 * sec, admitted: 0.98}},
 	}
 }
 
@@ -153,12 +159,12 @@ func partitions() []Load {
 	return []Load{
 		{Name: "outage", About: "no coordinator for 2 s, and the herd when one is back", Lasts: 12 * sec, Holders: 20, Rules: thousand(),
 			demand: demand{times: 2}, acts: []act{{at: 4 * sec, do: weather(2*sec, func(n *network) { n.down = true })}},
-			bars: bars{excused: local(20, 2), from: 8 * sec, admitted: 0.98}},
+			bars: bars{excused: local(20, 2), from: 7 * sec, admitted: 0.98}},
 		{Name: "partition", About: "5 of 20 servers are cut off for 2 s", Lasts: 12 * sec, Holders: 20, Rules: thousand(),
 			demand: demand{times: 2}, acts: []act{{at: 4 * sec, do: cutOff(5, 2*sec)}},
-			bars: bars{excused: local(5, 2), from: 8 * sec, admitted: 0.98}},
+			bars: bars{excused: local(5, 2), from: 7 * sec, admitted: 0.98}},
 		{Name: "flapping", About: "no coordinator for 100 ms, each 200 ms, for 4 s", Lasts: 12 * sec, Holders: 20, Rules: thousand(),
-			demand: demand{times: 2}, acts: flaps(20), bars: bars{excused: local(20, 4), from: 9 * sec, admitted: 0.98}},
+			demand: demand{times: 2}, acts: flaps(20), bars: bars{excused: local(20, 4), from: 7 * sec, admitted: 0.98}},
 	}
 }
 
@@ -176,9 +182,9 @@ func changes() []Load {
 	return []Load{
 		{Name: "raise", About: "from 1,000 a second to 10,000, told within 200 ms", Lasts: 10 * sec, Holders: 20, Rules: thousand(),
 			demand: demand{times: 20}, acts: []act{{at: 4 * sec, do: rules(200*ms, "limit: 10000, window: 1s")}},
-			bars: bars{from: 5500 * ms, admitted: 0.98}},
+			bars: bars{from: 5200 * ms, admitted: 0.98}},
 		{Name: "lower", About: "from 1,000 a second to 100, told within 200 ms", Lasts: 25 * sec, Holders: 20, Rules: thousand(),
 			demand: demand{times: 2}, acts: []act{{at: 4 * sec, do: rules(200*ms, "limit: 100, window: 1s")}},
-			bars: bars{excused: leasedBefore(1), from: 16 * sec, admitted: 0.98}},
+			bars: bars{excused: leasedBefore(1), from: 5200 * ms, admitted: 0.98}},
 	}
 }

@@ -29,17 +29,23 @@ type Load struct {
 // act is something that happens to the fleet, once or again and again.
 type act struct {
 	at, every time.Duration // every 0: once
+	until     time.Duration // when it happens for the last time, at the latest; 0: until the end
 	do        func(f *fleet)
 }
 
 // schedule has an act happen in its time.
 func (f *fleet) schedule(a *act) {
+	until := f.end - 1
+	if a.until > 0 {
+		until = start + a.until.Microseconds()
+	}
+
 	var again func()
 
 	again = func() {
 		a.do(f)
 
-		if a.every > 0 && f.now+a.every.Microseconds() < f.end {
+		if a.every > 0 && f.now+a.every.Microseconds() <= until {
 			f.after(a.every.Microseconds(), nil, again)
 		}
 	}
