@@ -53,3 +53,14 @@ func (b *bins) passed(s *server, q request) {
 	b.servers[s.slot], i = b.at(b.servers[s.slot], q.at)
 	b.servers[s.slot][i] += q.cost
 }
+
+// whole has all counts go on until end: what stopped earlier was nothing from then on.
+func (b *bins) whole(end int64) {
+	for _, counts := range []*[]int64{&b.wanted, &b.admitted, &b.ideal} {
+		*counts, _ = b.at(*counts, end-1)
+	}
+
+	for i := range b.servers {
+		b.servers[i], _ = b.at(b.servers[i], end-1)
+	}
+}

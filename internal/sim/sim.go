@@ -73,6 +73,7 @@ func (l *Load) run(ctx context.Context, algorithm rate.Algorithm, seed uint64, b
 
 	if b != nil {
 		b.limited(f.tally.changes[0], int64(len(f.tally.keys)), f.end)
+		b.whole(f.end)
 	}
 
 	r := f.result(rule.Algorithm(algorithm).String())

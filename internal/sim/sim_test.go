@@ -3,10 +3,12 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/rule"
 )
 
@@ -34,6 +36,59 @@ func TestLoadsReachTheirBars(t *testing.T) {
 				t.Errorf("%v", m)
 			}
 		})
+	}
+}
+
+// Of a server that is gone, and of callers that are, a picture shows that nothing came.
+func TestAPictureGoesOnToItsEnd(t *testing.T) {
+	t.Parallel()
+
+	l := Load{
+		Name: "leave", Lasts: 2 * sec, Holders: 4, Rules: []string{"limit: 1000, window: 1s"}, demand: demand{times: 1, on: sec, off: 3 * sec},
+		acts: []act{{at: 500 * ms, do: scale(1)}},
+	}
+	b := &bins{width: 10_000}
+
+	if _, err := l.run(t.Context(), rate.TokenBucket, 1, b); err != nil {
+		t.Fatal(err)
+	}
+
+	for i, counts := range append([][]int64{b.wanted, b.ideal, b.admitted, b.limits}, b.servers...) {
+		if len(counts) != 200 {
+			t.Errorf("line %d is drawn in %d of 200 steps", i, len(counts))
+		}
+	}
+
+	if len(b.servers) != 4 {
+		t.Errorf("%d servers are drawn, want 4", len(b.servers))
+	}
+}
+
+// A result that misses a bar says which, and only that.
+func TestMisses(t *testing.T) {
+	t.Parallel()
+
+	b := bars{admitted: 0.98, asks: 0.05, fair: 15}
+
+	for _, c := range []struct {
+		name   string
+		result Result
+		want   []Miss
+	}{
+		{"all reached, to the last bit", Result{Overshoot: 3, Allowed: 3, Admitted: 0.98, Asks: 0.05, Unfair: 15}, nil},
+		{"above the limit", Result{Overshoot: 4, Allowed: 3, Admitted: 1}, []Miss{{barOvershoot, 4, 3}}},
+		{"too little admitted", Result{Admitted: 0.97}, []Miss{{barAdmitted, 0.97, 0.98}}},
+		{"too many asks", Result{Admitted: 1, Asks: 0.06}, []Miss{{barAsks, 0.06, 0.05}}},
+		{"the hot server's asks count", Result{Admitted: 1, Asks: 0.06, HotAsks: 0.01}, nil},
+		{"unfair", Result{Admitted: 1, Unfair: 16}, []Miss{{barFair, 16, 15}}},
+	} {
+		if got := b.misses(&c.result); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+
+	if got := (&bars{}).misses(&Result{Asks: 1, Unfair: 100}); got != nil {
+		t.Errorf("what is not judged is missed: %v", got)
 	}
 }
 
