@@ -99,10 +99,17 @@ func simulate(cmd *cobra.Command, plan *sim.Plan, form simForm) error {
 		return &failure{errors.New("interrupted")}
 	case err != nil:
 		return &failure{err}
-	case form.json:
-		err = report.JSON(cmd.OutOrStdout())
-	default:
-		err = report.Text(cmd.OutOrStdout())
+	}
+
+	return form.write(cmd.OutOrStdout(), report)
+}
+
+// write writes the results, and the picture if there is one. The error says what could not be written, or how many runs miss a bar.
+func (form simForm) write(w io.Writer, report *sim.Report) (err error) {
+	if form.json {
+		err = report.JSON(w)
+	} else {
+		err = report.Text(w)
 	}
 
 	if err == nil && form.picture != "" {
