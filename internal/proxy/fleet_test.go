@@ -159,7 +159,7 @@ func TestProbesTakeAnUpstreamOutAndBringItBack(t *testing.T) {
 
 		fmt.Fprint(w, "a")
 	})
-	f := serve(t, noRules, Config{Upstreams: []string{a.URL, named(t, "b")}, HealthPath: "/healthz", HealthEvery: 100 * time.Millisecond})
+	f := serve(t, noRules, Config{Upstreams: []string{a.URL, named(t, "b")}, HealthPath: "/healthz", HealthEvery: 500 * time.Millisecond})
 	inService := func() bool { return f.Stats().Upstreams[0].InService }
 
 	sick.Store(true)

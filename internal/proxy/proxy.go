@@ -175,6 +175,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.inFlight.Add(1)
 	defer p.ended(e, r)
+	e.record.extend() // net/http writes, too: that the body may come
 
 	if r.Method == http.MethodConnect {
 		writeProblem(&e.record, http.StatusMethodNotAllowed, "This server passes requests on to an API; it opens no tunnels.")
@@ -209,6 +210,7 @@ func (p *Proxy) ended(e *exchange, r *http.Request) {
 			writeProblem(&e.record, http.StatusInternalServerError, "This is a bug in Leaseway; the server's log says more.")
 		}
 	}
+	e.record.extend() // and, after this, the end of what was streamed
 	p.inFlight.Add(-1)
 	status := e.record.status
 	if status == 0 {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -358,7 +359,7 @@ func TestAClientThatGoesAwayEndsTheRequest(t *testing.T) {
 
 func TestAClientThatFallsSilentIsCutOff(t *testing.T) {
 	up := upstreamOf(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	f := serve(t, noRules, Config{Upstreams: []string{up.URL}, BodyTimeout: 50 * time.Millisecond})
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}, BodyTimeout: time.Second})
 
 	got := f.raw(t, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
 	if !strings.HasPrefix(got, "HTTP/1.1 408") {
@@ -372,7 +373,7 @@ func TestAClientThatFallsSilentIsCutOff(t *testing.T) {
 
 // A time for silence is no time for the whole: a body and an answer that go on may last many times as long.
 func TestAStreamMayOutlastEveryTimeout(t *testing.T) {
-	const timeout, pause, pieces = 400 * time.Millisecond, 50 * time.Millisecond, 16
+	const timeout, pause, pieces = 2 * time.Second, 250 * time.Millisecond, 12
 
 	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -403,6 +404,54 @@ func TestAStreamMayOutlastEveryTimeout(t *testing.T) {
 	// The connection is kept, and no old deadline hits what comes over it next.
 	if resp, _ := f.get(t, "/"); resp.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: got %d", resp.StatusCode)
+	}
+}
+
+// steps is a writer and a body that note what is done with them, in order.
+type steps struct {
+	*httptest.ResponseRecorder
+	io.Reader
+
+	mu    sync.Mutex
+	taken []string
+}
+
+func (s *steps) take(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	s.taken = append(s.taken, step)
+}
+
+func (s *steps) Read(b []byte) (int, error) {
+	s.take("read")
+
+	return s.Reader.Read(b)
+}
+
+func (s *steps) Write(b []byte) (int, error) {
+	s.take("write")
+
+	return s.ResponseRecorder.Write(b)
+}
+
+func (s *steps) SetWriteDeadline(time.Time) error {
+	s.take("time")
+
+	return nil
+}
+
+// What net/http writes by itself has its time as well, whenever something was written before: that a client may send its body, as that is
+// read, and the end of an answer, after the handler.
+func TestWhatTheServerWritesHasItsTime(t *testing.T) {
+	up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) })
+	f := serve(t, noRules, Config{Upstreams: []string{up.URL}, BodyTimeout: 1}) // so that each deadline is set, and none passes here
+
+	s := &steps{ResponseRecorder: httptest.NewRecorder(), Reader: strings.NewReader("body")}
+	f.ServeHTTP(s, httptest.NewRequest(http.MethodPost, "/", s))
+
+	if s.taken[0] != "time" || s.taken[len(s.taken)-1] != "time" || s.Body.String() != "body" {
+		t.Errorf("an answer of %q came by these steps: %q", s.Body, s.taken)
 	}
 }
 
