@@ -478,11 +478,9 @@ func TestFailover(t *testing.T) {
 		return passed == 10
 	})
 
-	if err := group.Master.Do(t.Context(), "WAIT", "1", "0"); err != nil { // until the replica has heard of it
-		t.Fatal(err)
-	}
-
+	group.Heard(t)
 	group.Master.Kill()
+	group.Notice(t)
 
 	eventually(t, "the rest is admitted", func() bool {
 		n, degraded := take(l, "r", "ada", 1)

@@ -277,7 +277,7 @@ func TestNoConnection(t *testing.T) {
 
 // A cluster that lost a master and its replica is not complete, and says which nodes are gone.
 func TestClusterIsIncomplete(t *testing.T) {
-	cluster := redistest.NewMortal(t)
+	cluster := redistest.New(t)
 	config := at(cluster.Addresses()...)
 	begin(t, config)
 
@@ -303,6 +303,7 @@ func TestClusterIsIncomplete(t *testing.T) {
 
 	cluster.Masters[1].Kill()
 	cluster.Replicas[1].Kill()
+	cluster.Notice(t)
 
 	until(t, "the others notice", says(t, cluster.Masters[0], "cluster_state:fail", "CLUSTER", "INFO"))
 
@@ -324,6 +325,7 @@ func TestAMasterOutOfReachHasLostNothing(t *testing.T) {
 
 	cluster.Replicas[1].Kill()
 	cluster.Masters[1].Kill()
+	cluster.Notice(t)
 	until(t, "the others notice", says(t, cluster.Masters[0], "cluster_slots_fail:5461", "CLUSTER", "INFO"))
 
 	findings := look(t, config)

@@ -179,7 +179,7 @@ func TestRedisMasterKilled(t *testing.T) {
 		keys  = 6
 	)
 
-	cluster := redistest.NewMortal(t)
+	cluster := redistest.New(t)
 	_, addresses := overRedis(t, `
 rules:
   - {id: r, keyBy: user, limit: 200, window: 1s, onUnavailable: deny}
@@ -197,7 +197,12 @@ rules:
 
 	began := time.Now()
 
+	if err := cluster.Replicas[0].Do(t.Context(), "CONFIG", "SET", "cluster-replica-no-failover", "no"); err != nil {
+		t.Fatal(err)
+	}
+
 	cluster.Masters[0].Kill()
+	cluster.Notice(t)
 	eventually(t, "its replica is a master", func() bool {
 		role, err := cluster.Replicas[0].Ask(t.Context(), "INFO", "replication")
 

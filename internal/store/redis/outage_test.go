@@ -102,7 +102,7 @@ func TestLoading(t *testing.T) {
 // A cluster of which a part is gone refuses everything, unless it is told otherwise. That is an outage of all keys, and
 // then those of the other parts have what they had.
 func TestClusterIsDown(t *testing.T) {
-	cluster := redistest.NewMortal(t)
+	cluster := redistest.New(t)
 	q := &taker{T: t, store: openAt(t, cluster.Addresses())}
 
 	key := ""
@@ -115,6 +115,7 @@ func TestClusterIsDown(t *testing.T) {
 	q.drain(key, hourly(100), 10)
 	cluster.Masters[2].Kill()
 	cluster.Replicas[2].Kill()
+	cluster.Notice(t)
 
 	taken, unknown := 10, 0
 	brief := func() error {

@@ -2,11 +2,11 @@ package redis
 
 import (
 	"context"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
@@ -27,8 +27,9 @@ func TestSentinelFailover(t *testing.T) {
 
 	id := s.ID()
 
-	wait(t, group.Master) // until the replica has heard of them
+	group.Heard(t)
 	group.Master.Kill()
+	group.Notice(t)
 
 	began, failed := time.Now(), 0
 
@@ -59,7 +60,7 @@ func TestSentinelSwitch(t *testing.T) {
 	q := &taker{T: t, store: s}
 	taken := q.drain("k", hourly(100), 30)
 
-	wait(t, group.Master)
+	group.Heard(t)
 
 	if err := group.Sentinels[0].Do(t.Context(), "SENTINEL", "FAILOVER", redistest.MasterName); err != nil {
 		t.Fatal(err)
@@ -92,7 +93,7 @@ func TestSentinelOfAnother(t *testing.T) {
 	config := behind(group)
 	config.Sentinel.Master = "other"
 
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), proctest.Patience)
 	defer cancel()
 
 	s, err := New(ctx, config)
@@ -105,23 +106,4 @@ func TestSentinelOfAnother(t *testing.T) {
 	if got := Diagnose(ctx, &config, err); got != TroubleMaster {
 		t.Errorf("trouble %d: %v", got, err)
 	}
-}
-
-// offsets are how far a master has written, and how far a replica that follows it says to have read.
-var offsets = regexp.MustCompile(`(?s)state=online,offset=(\d+).*master_repl_offset:(\d+)`)
-
-// wait returns when the server's replica has heard of all that was written. WAIT would only say so of what its own connection wrote.
-func wait(t *testing.T, s *redistest.Server) {
-	t.Helper()
-
-	until(t, "the replica has heard of all", func() bool {
-		info, err := s.Ask(t.Context(), "INFO", "replication")
-		if err != nil {
-			t.Fatal(err)
-		}
-
-		at := offsets.FindStringSubmatch(info)
-
-		return len(at) > 0 && at[1] == at[2]
-	})
 }

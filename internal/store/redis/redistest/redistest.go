@@ -30,7 +30,7 @@ import (
 // Program is the server that is started, as Debian's package redis-server installs it.
 const Program = "redis-server"
 
-const startTimeout = 30 * time.Second
+const startTimeout = time.Minute
 
 // A Servers starts and stops servers. TestMain has one for the binary.
 type Servers struct {
@@ -55,7 +55,7 @@ func (s *Servers) Shared(tb testing.TB) *Cluster {
 			return
 		}
 
-		s.cluster, s.err = startPatient(dir)
+		s.cluster, s.err = start(dir)
 		s.stop = func() {
 			if s.cluster != nil {
 				s.cluster.stop()
@@ -97,22 +97,8 @@ type Cluster struct {
 	Replicas []*Server // of the masters, in the same order
 }
 
-// New starts a cluster for tb alone, which may do with its servers what it likes but kill them.
+// New starts a cluster for tb alone, which may do with its servers what it likes. After it killed one it says Notice.
 func New(tb testing.TB) *Cluster {
-	tb.Helper()
-
-	return own(tb, startPatient)
-}
-
-// NewMortal starts a cluster for tb alone, which may kill its servers: the others notice after a second. On a busy machine they may
-// take one for dead that lives.
-func NewMortal(tb testing.TB) *Cluster {
-	tb.Helper()
-
-	return own(tb, start)
-}
-
-func own(tb testing.TB, start func(dir string) (*Cluster, error)) *Cluster {
 	tb.Helper()
 	Needs(tb)
 
@@ -124,6 +110,31 @@ func own(tb testing.TB, start func(dir string) (*Cluster, error)) *Cluster {
 	tb.Cleanup(c.stop)
 
 	return c
+}
+
+// Notice has the servers that are left notice a killed one after a second. Before that none of them takes another one for dead, however
+// busy the machine is. No replica follows its master by itself, unless a test sets its cluster-replica-no-failover to no.
+func (c *Cluster) Notice(tb testing.TB) {
+	tb.Helper()
+
+	if err := c.patience(tb.Context(), time.Second); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// patience is how long the servers that run let another one be silent before they take it for dead.
+func (c *Cluster) patience(ctx context.Context, d time.Duration) error {
+	for _, s := range c.servers() {
+		if !s.runs() {
+			continue
+		}
+
+		if err := s.Do(ctx, "CONFIG", "SET", "cluster-node-timeout", strconv.FormatInt(d.Milliseconds(), 10)); err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
 // Addresses returns host:port of all servers.
@@ -146,27 +157,6 @@ func (c *Cluster) stop() {
 }
 
 const masters = 3
-
-// startPatient starts a cluster whose nodes are not taken for dead while a busy machine lets them wait.
-func startPatient(dir string) (*Cluster, error) {
-	c, err := start(dir)
-	if err != nil {
-		return nil, err
-	}
-
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-
-	for _, s := range c.servers() { // only now, since they get to know each other sooner the other way
-		if err := s.Do(ctx, "CONFIG", "SET", "cluster-node-timeout", "5000"); err != nil {
-			c.stop()
-
-			return nil, err
-		}
-	}
-
-	return c, nil
-}
 
 // start starts a cluster whose servers work in directories below dir.
 func start(dir string) (*Cluster, error) {
@@ -203,6 +193,12 @@ func start(dir string) (*Cluster, error) {
 		c.stop()
 
 		return nil, fmt.Errorf("the servers did not become a cluster: %w", err)
+	}
+
+	if err := c.patience(ctx, 5*time.Second); err != nil { // only now, since they get to know each other sooner the other way
+		c.stop()
+
+		return nil, err
 	}
 
 	return c, nil

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,8 @@ type Sentinels struct {
 	Sentinels       []*Server
 }
 
-// NewSentinels starts them for tb alone. They find a failure in half a second.
+// NewSentinels starts them for tb alone, which says Notice after it killed the master: until then no sentinel takes one for dead
+// that a busy machine lets wait.
 func NewSentinels(tb testing.TB) *Sentinels {
 	tb.Helper()
 
@@ -52,6 +54,40 @@ func NewSentinels(tb testing.TB) *Sentinels {
 	return s
 }
 
+// Notice has the sentinels find that the master is gone, in half a second.
+func (s *Sentinels) Notice(tb testing.TB) {
+	tb.Helper()
+
+	for _, sentinel := range s.Sentinels {
+		if err := sentinel.Do(tb.Context(), "SENTINEL", "SET", MasterName, "down-after-milliseconds", "500"); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// Heard returns when the replica has heard of all that was written to the master. WAIT would only say so of what its own connection wrote.
+func (s *Sentinels) Heard(tb testing.TB) {
+	tb.Helper()
+
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	defer cancel()
+
+	err := joined.Eventually(ctx, func() error {
+		info, err := s.Master.Ask(ctx, "INFO", "replication")
+		if at := offsets.FindStringSubmatch(info); err == nil && (len(at) == 0 || at[1] != at[2]) {
+			err = fmt.Errorf("the replica has not heard of all: %s", info)
+		}
+
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// offsets are how far a master has written, and how far a replica that follows it says to have read.
+var offsets = regexp.MustCompile(`(?s)state=online,offset=(\d+).*master_repl_offset:(\d+)`)
+
 // start starts one sentinel in dir.
 func (s *Sentinels) start(ctx context.Context, dir string) (*Server, error) {
 	ports, err := proctest.FreePorts(1)
@@ -63,7 +99,7 @@ func (s *Sentinels) start(ctx context.Context, dir string) (*Server, error) {
 	lines := []string{
 		"port " + strconv.Itoa(port), "bind 127.0.0.1", "protected-mode no", "dir " + dir, "loglevel warning",
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d 2", MasterName, s.Master.port),
-		"sentinel down-after-milliseconds " + MasterName + " 500", "sentinel failover-timeout " + MasterName + " 3000",
+		"sentinel down-after-milliseconds " + MasterName + " 60000", "sentinel failover-timeout " + MasterName + " 3000",
 	}
 
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {

@@ -80,7 +80,8 @@ func (s *Server) Start(ctx context.Context, more ...string) error {
 	}
 	if s.cluster {
 		args = append(args, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.busPort),
-			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--cluster-replica-no-failover", "yes",
+			"--repl-diskless-sync-delay", "0")
 	}
 
 	return s.boot(ctx, append(args, more...))
@@ -185,6 +186,14 @@ func (s *Server) Kill() {
 		_ = s.process.Kill() // it may have ended
 		<-s.ended
 	}
+}
+
+// runs reports whether the server was started, and not killed since.
+func (s *Server) runs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	return s.client != nil
 }
 
 // Do sends the server one command, and returns its error.
