@@ -17,9 +17,7 @@ import (
 func TestAGroupLivesAsLongAsItsLedgers(t *testing.T) {
 	s := open(t, servers.Prefix(), nil) // heads are for Redis's own time
 
-	if _, err := s.Beat(t.Context(), nil, 0); err != nil { // which loads the functions
-		t.Fatal(err)
-	}
+	beat(t, s, nil, 0) // which loads the functions
 
 	run, version := 0, uint64(0)
 

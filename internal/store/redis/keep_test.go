@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
@@ -38,9 +39,7 @@ func TestEveryKeyExpires(t *testing.T) {
 	server := redistest.NewServer(t)
 	s := openAt(t, []string{server.Address})
 
-	if _, err := s.Beat(t.Context(), []uint64{1, 2}, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	beat(t, s, []uint64{1, 2}, time.Second)
 
 	var ops []store.Op
 
@@ -102,7 +101,7 @@ func TestEveryKeyExpires(t *testing.T) {
 	}
 
 	// All of it ends by itself.
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(proctest.Patience)
 
 	for left := ledgers; left > 0; {
 		select {
@@ -130,9 +129,7 @@ func TestEveryKeyExpiresWhateverIsAsked(t *testing.T) {
 	p := newPlayer(0)
 	run, seen := uint64(0), 0
 
-	if _, err := s.Beat(t.Context(), nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	beat(t, s, nil, 0)
 
 	rapid.Check(t, func(r *rapid.T) {
 		run++
@@ -187,9 +184,7 @@ func TestGroupsAreSwept(t *testing.T) {
 
 	base := s.names.place(store.Key{Rule: "r"})
 
-	if _, err := s.Beat(t.Context(), nil, 0); err != nil { // which loads the functions
-		t.Fatal(err)
-	}
+	beat(t, s, nil, 0) // which loads the functions
 
 	most := int64(0)
 

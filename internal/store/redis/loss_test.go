@@ -124,9 +124,7 @@ func TestAllDataIsLost(t *testing.T) {
 		t.Errorf("%d tokens after all data was lost", got)
 	}
 
-	if _, err := s.Beat(t.Context(), nil, time.Second); err != nil {
-		t.Fatal(err)
-	}
+	beat(t, s, nil, time.Second)
 
 	other := openAt(t, []string{server.Address})
 	if s.ID() != before || other.ID() != before {

@@ -94,9 +94,7 @@ func TestALossIsOfTheTimeAtWhichItWasFoundAnywhere(t *testing.T) {
 	data := func() Data {
 		t.Helper()
 
-		if _, err := s.Beat(t.Context(), []uint64{1}, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		beat(t, s, []uint64{1}, time.Minute)
 
 		survey, err := reader.Survey(t.Context())
 		if err != nil || survey.Data.Err != nil {

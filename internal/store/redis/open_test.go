@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
 )
 
@@ -38,7 +40,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no password":    {Config{Addresses: []string{server.Address}}, "NOAUTH"},
 		"braces":         {Config{Addresses: []string{server.Address}, Prefix: "{x}"}, "brace"},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), proctest.Patience)
 
 		s, err := New(ctx, test.config)
 		if err == nil {
@@ -111,11 +113,14 @@ func openAt(tb testing.TB, addresses []string) *Store {
 	return openWith(tb, Config{Addresses: addresses})
 }
 
+// openWith opens a store whose servers are not taken for dead while a busy machine lets them wait.
 func openWith(tb testing.TB, cfg Config) *Store {
 	tb.Helper()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+
+	cfg.DialTimeout, cfg.DeadAfter = proctest.Patience, cmp.Or(cfg.DeadAfter, proctest.Patience)
 
 	s, err := New(ctx, cfg)
 	if err != nil {

@@ -1,11 +1,9 @@
 package redis
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -34,17 +32,7 @@ func TestMain(m *testing.M) {
 func open(tb testing.TB, prefix string, clock func() int64) *Store {
 	tb.Helper()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-
-	s, err := New(ctx, Config{Addresses: servers.Shared(tb).Addresses(), Prefix: prefix, Clock: clock})
-	if err != nil {
-		tb.Fatal(err)
-	}
-
-	tb.Cleanup(func() { _ = s.Close(context.Background()) })
-
-	return s
+	return openWith(tb, Config{Addresses: servers.Shared(tb).Addresses(), Prefix: prefix, Clock: clock})
 }
 
 // The suite of all stores, in virtual time. A loss is dated when it is found, and

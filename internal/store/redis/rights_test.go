@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leaseway/leaseway/internal/ledger"
+	"github.com/leaseway/leaseway/internal/proctest"
 	"github.com/leaseway/leaseway/internal/rate"
 	"github.com/leaseway/leaseway/internal/store"
 	"github.com/leaseway/leaseway/internal/store/redis/redistest"
@@ -157,7 +158,7 @@ func TestLeastRightsBehindSentinels(t *testing.T) {
 
 	config.Sentinel.Password = "guess"
 
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), proctest.Patience)
 	defer cancel()
 
 	s, err := New(ctx, config)

@@ -53,10 +53,15 @@ func TestTLS(t *testing.T) {
 		"TLS to somebody silent": {address: silent.Addr().String(), config: trusting, trouble: TroubleSilent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			patience := proctest.Patience
+			if test.trouble == TroubleSilent || test.trouble == TroublePlaintext { // nothing comes, however long it is waited for
+				patience = time.Second
+			}
+
+			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 			defer cancel()
 
-			config := Config{Addresses: []string{test.address}, DialTimeout: time.Second, DeadAfter: time.Second}
+			config := Config{Addresses: []string{test.address}, DialTimeout: patience, DeadAfter: patience}
 			if test.config != nil {
 				config.TLS = func() *tls.Config { return test.config }
 			}

@@ -23,9 +23,7 @@ func TestTranscripts(t *testing.T) {
 
 	s := open(t, servers.Prefix(), func() int64 { return 0 })
 
-	if _, err := s.Beat(t.Context(), nil, 0); err != nil { // which loads the functions
-		t.Fatal(err)
-	}
+	beat(t, s, nil, 0) // which loads the functions
 
 	for _, file := range files {
 		want, err := os.ReadFile(file)

@@ -70,6 +70,21 @@ func (q *taker) patiently(key string, terms ledger.Terms) (bool, error) {
 	return q.take(ctx, key, terms)
 }
 
+// beat notes who lives, with far more time than the second of a call without a deadline.
+func beat(t *testing.T, s *Store, holders []uint64, ttl time.Duration) (live int64) {
+	t.Helper()
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	live, err := s.Beat(ctx, holders, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return live
+}
+
 // drain takes n times, and returns how many tokens there were.
 func (q *taker) drain(key string, terms ledger.Terms, n int) (got int) {
 	q.Helper()
