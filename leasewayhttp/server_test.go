@@ -28,7 +28,7 @@ func startServer(t *testing.T, handler http.HandlerFunc, start func(*httptest.Se
 
 func fetch(t *testing.T, s *httptest.Server, path string) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, http.NoBody)
 	if err != nil {
@@ -111,7 +111,7 @@ func TestHandlersCanHijackAndUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")

@@ -83,7 +83,7 @@ func TestWebSocketsAreLimitedWhenTheyOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
-		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
@@ -140,7 +140,7 @@ func TestEventStreamsFlowAndEnd(t *testing.T) {
 					}
 				}
 			})
-			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, http.NoBody)
 			if err != nil {
@@ -170,7 +170,7 @@ func TestEventStreamsFlowAndEnd(t *testing.T) {
 			stop()
 			select {
 			case <-ended:
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Error("the handler goes on without a listener")
 			}
 		})
@@ -200,7 +200,7 @@ func TestLargeBodiesStream(t *testing.T) {
 					t.Errorf("the handler got %d bytes: %v", n, err)
 				}
 			})
-			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, zeros(size))
 			if err != nil {

@@ -121,8 +121,6 @@ func TestEveryInstanceRunsAChangedFile(t *testing.T) {
 		{"the file is gone", func() { must(t, os.Remove(path)) }, "40"},
 		{"the file is made again", func() { write(t, path, three(50)) }, "50"},
 	} {
-		began := time.Now()
-
 		step.change()
 
 		for _, one := range all {
@@ -143,10 +141,6 @@ func TestEveryInstanceRunsAChangedFile(t *testing.T) {
 		})
 
 		last = r.instances(t).Version
-
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%s: it took %v until everybody had it", step.how, took)
-		}
 	}
 }
 
