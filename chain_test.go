@@ -36,6 +36,8 @@ shedders: {worker: {high: 50%, low: 40%, rise: 100ms, fall: 100ms, inFlight: 40}
 		mostSlots, most  atomic.Int64
 		refused          sync.Map // by reason
 		start            = make(chan struct{})
+		crowded          = make(chan struct{}) // once half of the slots were taken at a time, which no machine is too slow for
+		crowd            sync.Once
 		work             sync.WaitGroup
 	)
 
@@ -61,8 +63,19 @@ shedders: {worker: {high: 50%, low: 40%, rise: 100ms, fall: 100ms, inFlight: 40}
 				case !req.Peek:
 					serve(l, random, &req, func() {
 						if req.Path != "/other" && req.Class != rule.ClassTest {
-							raise(&mostSlots, inSlots.Add(1))
+							n := inSlots.Add(1)
 							defer inSlots.Add(-1)
+
+							raise(&mostSlots, n)
+
+							if n >= slots/2 {
+								crowd.Do(func() { close(crowded) })
+							}
+
+							select {
+							case <-crowded:
+							case <-time.After(time.Minute):
+							}
 						}
 
 						if d.Class != rule.ClassCritical && req.Finishes {
