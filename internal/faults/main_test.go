@@ -27,6 +27,8 @@ func TestMain(m *testing.M) {
 		os.Exit(cli.Main(append([]string{demo.ChildCommand}, os.Args[1:]...), os.Stdin, os.Stdout, os.Stderr))
 	case "holder":
 		os.Exit(holderMain(os.Args[1], os.Args[2], os.Stdin, os.Stdout))
+	case "slots":
+		os.Exit(slotsMain(os.Args[1], os.Args[2], os.Stdin, os.Stdout))
 	}
 
 	zerolog.SetGlobalLevel(zerolog.Disabled) // some toxics log by themselves
