@@ -144,8 +144,8 @@ func (l *Lease) settle() {
 	}
 }
 
-// ended is a lease that ended with its sliding window, whose final S the ledger
-// should hear, since the window goes on counting.
+// ended is a lease that ended in its window, or with it if that is a sliding one,
+// with some of it left. The ledger should hear its final S, since the window goes on counting.
 type ended struct {
 	id    uint64
 	spent int64
@@ -241,15 +241,23 @@ func (l *Lease) stop(now int64) {
 	}
 }
 
+// mostOwed is for how long at most the final S of a lease waits for a ledger that can be reached, µs.
+const mostOwed = 3_600_000_000
+
 // expire ends a lease whose time is over. The ledger takes what was left as
-// spent, but for a sliding window that it was told of.
+// spent, but for a window's that it will be told of.
 func (l *Lease) expire(now int64) {
 	t := l.heard.terms()
 	id, granted := l.id, l.granted
 	gone := l.end()
 
-	if end := l.heard.counted().end; t.Algorithm == rate.SlidingWindow && granted > gone && now >= end && now < end+t.TTL {
-		l.owe().ended = &ended{id: id, spent: gone, until: end + t.TTL}
+	until := l.heard.counted().end
+	if t.Algorithm == rate.SlidingWindow {
+		until += t.TTL
+	}
+
+	if t.Algorithm.Windowed() && granted > gone && now < until {
+		l.owe().ended = &ended{id: id, spent: gone, until: min(until, now+mostOwed)}
 	}
 }
 

@@ -36,7 +36,7 @@ func mutations() []mutation {
 	const (
 		ledgerGo, settleGo, budgetGo, messageGo  = "../ledger/ledger.go", "../ledger/settle.go", "../ledger/budget.go", "../ledger/message.go"
 		askGo, aheadGo, leaseGo, markGo, spendGo = "ask.go", "ahead.go", "lease.go", "mark.go", "spend.go"
-		quickGo                                  = "quick.go"
+		quickGo, finalGo                         = "quick.go", "../ledger/final.go"
 	)
 
 	return []mutation{
@@ -80,10 +80,10 @@ func mutations() []mutation {
 		{"a drop without lift", "fast bucket", 84793, []edit{{ledgerGo, "\ts.lift(at, s.Outstanding())\n", ""}}},
 		{"a lease outlives its window", "fixed window", 3, []edit{{messageGo, "\t\ta.TTL = min(a.TTL, a.Window.Left)\n", ""}}},
 		{"the next window is counted from the ask", "fixed window", 3803, []edit{{aheadGo, "from := now + a.Window.Left", "from := sent.at + a.Window.Left"}}},
-		{"a final S is believed again", "sliding window", 240807, []edit{{budgetGo, "s.Old = slices.Delete(s.Old, i, i+1)", "_, _ = i, slices.Clone(s.Old)"}}},
+		{"a final S is believed again", "sliding window", 240807, []edit{{finalGo, "s.Old = slices.Delete(s.Old, i, i+1)", "_, _ = i, slices.Clone(s.Old)"}}},
 		{"a long lease is forgotten early", "long leases", 0, []edit{{ledgerGo, "s.Now + ttl + Guard", "s.Now + s.Terms.TTL + Guard"}}},
 		{"a long lease is not shortened", "long leases", ordersOnly, []edit{{"refill.go", "l.over = min(l.over, now+l.heard.terms().TTL)", "_ = now"}}},
-		{"a final S is not believed", "sliding window", 2398, []edit{{budgetGo, "l.Granted-max(l.Spent, ask.EndedSpent)", "l.Granted-l.Spent"}}},
+		{"a final S is not believed", "sliding window", 2398, []edit{{finalGo, "s.Old[i].Granted - max(s.Old[i].Spent, ask.EndedSpent)", "s.Old[i].Granted - s.Old[i].Spent"}}},
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *State) roll() {
 			}
 
 			for i := range s.Old {
-				s.Old[i].Exp = w.Start + s.Terms.TTL
+				s.Old[i].Exp, s.Old[i].Due = w.Start+s.Terms.TTL, 0
 			}
 
 			s.Leases = s.Leases[:0]
@@ -72,24 +72,9 @@ func (s *State) roll() {
 		}
 
 		s.Window.Start, s.Window.Prev = w.Start, w.Prev
+		s.Old = slices.DeleteFunc(s.Old, func(l Lease) bool { return l.Exp <= s.Now })
 	case s.Terms.Algorithm == rate.SlidingLog:
 		s.Log = s.Terms.log().Prune(s.Log, s.Now)
-	}
-}
-
-// final takes in how much was spent of a lease that ended with the window before.
-func (s *State) final(ask Ask) {
-	if ask.Ended == 0 {
-		return
-	}
-
-	for i, l := range s.Old {
-		if l.Holder == ask.Holder && l.ID == ask.Ended && s.Now < l.Exp {
-			s.Window.Prev = max(0, s.Window.Prev-max(0, l.Granted-max(l.Spent, ask.EndedSpent)))
-			s.Old = slices.Delete(s.Old, i, i+1)
-
-			return
-		}
 	}
 }
 

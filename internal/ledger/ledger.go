@@ -42,7 +42,7 @@ type State struct {
 	Now    int64            // the store's time at the last event, µs
 	Terms  Terms            // what it was last charged under
 	Leases []Lease          // live ones, in no order; in a window only those of the present one
-	Old    []Lease          // of a sliding window: those of the one before, until their final S is told
+	Old    []Lease          // of a window: that ended in it, and of a sliding one in the one before, until their final S is told
 	Ahead  Ahead            // of a fixed window: what is leased of the next one
 	Slots  slots.State      // of what is in flight: who has how many
 
@@ -59,7 +59,7 @@ type Lease struct {
 	Spent   int64
 	Debt    int64
 	Exp     int64  // µs of the store's time
-	Due     int64  // when it was told to ask again while tokens are scarce, µs of the store's time; 0: it was not
+	Due     int64  // when it was told to ask again while tokens are scarce, µs of the store's time; 0: it was not. Of an old one: see await
 	Seq     uint64 // of the last ask applied
 	Version uint64 // of the rule that it was granted under
 	Taken   uint64 // its answer: which takes it was given
@@ -206,6 +206,7 @@ func (s *State) forfeit() {
 	for _, l := range ended {
 		s.lift(l.Exp, out)
 		out -= l.left()
+		s.await(l)
 	}
 
 	s.Leases = slices.DeleteFunc(s.Leases, gone)

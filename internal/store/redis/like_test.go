@@ -127,7 +127,7 @@ func (p *player) op(t *rapid.T, terms ledger.Terms) store.Op {
 		ask.Spent, ask.Lease = cost.Draw(t, "any spent"), rapid.SampledFrom([]uint64{0, 1, ask.Lease}).Draw(t, "any lease")
 	}
 
-	if rapid.IntRange(0, 2).Draw(t, "end") == 0 {
+	if rapid.IntRange(0, 2).Draw(t, "end") == 0 && !p.present {
 		ask.Ended, ask.EndedSpent = p.ended[key][holder], cost.Draw(t, "endedSpent")
 	}
 

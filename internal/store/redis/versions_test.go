@@ -64,7 +64,9 @@ func TestTwoVersionsShareLedgers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		*p = *newPlayer(run)
-		p.present = true // the earlier version forgot what was spent of the next window when nobody had a lease, and knew no long ones
+		// The earlier version forgot what was spent of the next window when nobody had a lease, knew no long ones, and left
+		// leases that had ended in their window as spent.
+		p.present = true
 		twins := twins{}
 
 		play(t, p, both, func(op store.Op) ledger.Answer { return twins.apply(p.now, &op) })

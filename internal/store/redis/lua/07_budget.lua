@@ -122,12 +122,15 @@ local function roll(s)
     if w.start ~= s.window.start then
       s.old = {}
       if t.algorithm == SlidingWindow and w.prev > 0 then s.old = s.leases end
-      for _, l in ipairs(s.old) do opened(l).exp = w.start + t.ttl end
+      for _, l in ipairs(s.old) do opened(l).exp, l.due = w.start + t.ttl, 0 end
       s.leases = {}
       s.window = {start = w.start, used = w.used, prev = w.prev}
       begin(s, w.start)
     end
     s.window.start, s.window.prev = w.start, w.prev
+    for i = #s.old, 1, -1 do
+      if s.old[i].exp <= s.now then table.remove(s.old, i) end
+    end
   elseif t.algorithm == SlidingLog then
     s.log = logPrune(log(t), s.log, s.now)
   end
@@ -155,16 +158,4 @@ local function adopt(s, terms)
     s.terms = terms
   end
   return false
-end
-
--- final takes in how much was spent of a lease that ended with the window before.
-local function final(s, ask)
-  if ask.ended == 0 then return end
-  for i, l in ipairs(s.old) do
-    if l.holder == ask.holder and l.id == ask.ended and s.now < l.exp then
-      s.window.prev = max(0, s.window.prev - max(0, l.granted - max(l.spent, ask.endedSpent)))
-      table.remove(s.old, i)
-      return
-    end
-  end
 end

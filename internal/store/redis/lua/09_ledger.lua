@@ -38,8 +38,50 @@ local function observe(s, now)
   s.now = now
 end
 
+local final, forfeit
+do
+local FinalWithin, FinalMost = 600000000, 64
+
+-- await remembers a lease whose time was over in its window until its final S is told. Its due says so: it is 0 of those
+-- that ended with the window before.
+local function await(s, l)
+  if not windowed(s.terms) or l.granted == 0 or #s.old >= FinalMost then return end
+  opened(l).exp, l.due = s.now + FinalWithin, s.now
+  s.old[#s.old + 1] = l
+end
+
+-- correct takes what was left of a lease that has ended out of the count of the present window, or charges what is below 0.
+local function correct(s, rest)
+  if rest < 0 then charge(s, -rest) else credit(s, rest) end
+end
+
+-- final takes in how much was spent of a lease that has ended: with the window before, or in the present one, in which the
+-- ledger may not have noticed yet.
+final = function(s, ask)
+  if ask.ended == 0 or not windowed(s.terms) then return end
+  for i, l in ipairs(s.leases) do
+    if l.holder == ask.holder and opened(l).id == ask.ended then
+      correct(s, l.granted - max(l.spent, ask.endedSpent))
+      table.remove(s.leases, i)
+      return
+    end
+  end
+  for i, l in ipairs(s.old) do
+    if l.holder == ask.holder and l.id == ask.ended then
+      local rest = l.granted - max(l.spent, ask.endedSpent)
+      if s.terms.algorithm == SlidingWindow and l.due == 0 then
+        s.window.prev = max(0, s.window.prev - max(0, rest))
+      else
+        correct(s, rest)
+      end
+      table.remove(s.old, i)
+      return
+    end
+  end
+end
+
 -- forfeit drops the leases whose time is over, oldest first, each as if it were the only one.
-local function forfeit(s)
+forfeit = function(s)
   local leases, first = s.leases, s.now + 1
   for i = 1, #leases do
     if leases[i].exp < first then first = leases[i].exp end
@@ -58,8 +100,10 @@ local function forfeit(s)
   for _, l in ipairs(ended) do
     lift(s, l.exp, out)
     out = out - left(l)
+    await(s, l)
   end
   s.leases = live
+end
 end
 
 -- lagging returns the instant that ask tells of. A fraction of other terms rounds up.
