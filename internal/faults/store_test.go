@@ -19,8 +19,8 @@ import (
 const slowly = `
 rules:
   - {id: r, keyBy: user, limit: 100, window: 12h, lease: {ttl: 1m}} # it outlives a restart, however long that takes
-  - {id: full, keyBy: user, limit: 100, window: 12h, afterLoss: full}
-  - {id: window, keyBy: user, algorithm: fixed_window, limit: 100, window: 365d}
+  - {id: full, keyBy: user, limit: 100, window: 12h, afterLoss: full, lease: {ttl: 1m}}
+  - {id: window, keyBy: user, algorithm: fixed_window, limit: 100, window: 365d, lease: {ttl: 1m}}
 `
 
 // A coordinator that is killed has lost its counts: then every budget counts as used up at that moment, unless its rule
