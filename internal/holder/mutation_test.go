@@ -96,6 +96,8 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 		t.Skip("-short: builds the tests once for each mutation")
 	}
 
+	build := []string{"test", "-vet=off", "-ldflags=-s -w", "-gcflags=github.com/leaseway/leaseway/...=-dwarf=false"} // quickly: nobody debugs it
+
 	for _, m := range mutations() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -147,8 +149,8 @@ func TestTheModelNoticesEachMutation(t *testing.T) {
 				model = "no model"
 			}
 
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", list, "-run",
-				model+"|TestEveryOrderOfEvents/"+strings.ReplaceAll(m.world, " ", "_"), ".", "-rapid.checks=5000", "-rapid.nofailfile")
+			cmd := exec.CommandContext(t.Context(), "go", append(build, "-overlay", list, "-run",
+				model+"|TestEveryOrderOfEvents/"+strings.ReplaceAll(m.world, " ", "_"), ".", "-rapid.checks=5000", "-rapid.nofailfile")...)
 			cmd.Env = append(os.Environ(), fmt.Sprintf("LEASEWAY_MODEL_RUNS=%d", modelRuns), fmt.Sprintf("LEASEWAY_MODEL_FROM=%d", m.from))
 			out, err := cmd.CombinedOutput()
 

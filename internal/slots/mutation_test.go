@@ -20,6 +20,8 @@ func TestThePropertyNoticesEachMutation(t *testing.T) {
 
 	type edit struct{ file, old, new string }
 
+	build := []string{"test", "-vet=off", "-ldflags=-s -w", "-gcflags=github.com/leaseway/leaseway/...=-dwarf=false"} // quickly: nobody debugs it
+
 	const stateGo, poolGo, fleetGo = "slots.go", "pool.go", "fleet_test.go"
 
 	// A pool leaves alone what is above N at its answer, which would hide the store's mistakes.
@@ -79,7 +81,7 @@ func TestThePropertyNoticesEachMutation(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", list, "-run", "TestNeverMoreThanNInFlightInBulk", ".")
+			cmd := exec.CommandContext(t.Context(), "go", append(build, "-overlay", list, "-run", "TestNeverMoreThanNInFlightInBulk", ".")...)
 			cmd.Env = append(os.Environ(), "LEASEWAY_MODEL_RUNS=400000")
 
 			out, err := cmd.CombinedOutput()
