@@ -413,6 +413,8 @@ func TestAQueueOfRequests(t *testing.T) {
 func TestAThousandClientsLeaveNothingInFlight(t *testing.T) {
 	const limit = 20
 	var running, most atomic.Int64
+	var crowd sync.Once
+	crowded := make(chan struct{}) // once two were in flight at a time, which two that wait for each other are on any machine
 	s := startSlotted(t, "rules: [{id: r, algorithm: concurrency, limit: 20, queue: {size: 50, wait: 200ms}}]", false,
 		func(w http.ResponseWriter, r *http.Request) {
 			n := running.Add(1)
@@ -420,23 +422,34 @@ func TestAThousandClientsLeaveNothingInFlight(t *testing.T) {
 			for m := most.Load(); n > m; m = most.Load() {
 				most.CompareAndSwap(m, n)
 			}
+			if n > 1 {
+				crowd.Do(func() { close(crowded) })
+			}
+			<-crowded
 			select {
 			case <-r.Context().Done():
 			case <-time.After(time.Duration(rand.IntN(5)) * time.Millisecond):
 			}
 			_, _ = io.WriteString(w, "fine")
 		})
+	ask := func(ctx context.Context) {
+		if resp, err := s.get(ctx); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}
 	var clients sync.WaitGroup
+	for range 2 {
+		clients.Go(func() { ask(t.Context()) })
+	}
+	<-crowded
 	start := make(chan struct{})
 	for range 1000 {
 		clients.Go(func() {
 			<-start
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(300))*time.Millisecond)
 			defer cancel()
-			if resp, err := s.get(ctx); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
+			ask(ctx)
 		})
 	}
 	close(start)
