@@ -14,6 +14,16 @@ func TestSlackIsChargedAfterwards(t *testing.T) {
 	r := newRig(t, 3, "rules: [{id: r, keyBy: user, limit: 10, window: 1h, slack: 2}]")
 	passed := 0
 
+	// The slack is what a request may cost that does not wait, and no more.
+	for key, c := range map[string]struct {
+		cost int64
+		want table.Origin
+	}{"two": {2, table.FromLease}, "three": {3, table.FromStore}} {
+		if out := r.take(0, "r", key, c.cost); out.Kind != table.Allowed || out.Origin != c.want {
+			t.Errorf("a cost of %d: %+v, want it to pass with origin %v", c.cost, out, c.want)
+		}
+	}
+
 	for i := range 3 {
 		if out := r.take(i, "r", "k", 1); out.Kind != table.Allowed || out.Origin != table.FromLease {
 			t.Fatalf("server %d: %+v, want the first request to pass at once", i, out)
