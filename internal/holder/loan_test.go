@@ -230,6 +230,37 @@ func TestALoanAdmitsNoMoreByACoarseClock(t *testing.T) {
 	})
 }
 
+// What was spent in a tick may have been spent at its very end: none of it comes back earlier, whether the loan is turned then or ends.
+func TestWhatATickSpentIsDatedAtItsEnd(t *testing.T) {
+	t.Parallel()
+
+	const first, next, token, burst = 1_000_000, 1_002_000, 1_000, 10 // µs: in a tick two tokens come back
+
+	spent := func(b *holder.Bucket) (*holder.Loan, *coarseClock) {
+		c := &coarseClock{now: next, tick: next, ends: map[int64]int64{first: next}}
+		l := lent(first, b)
+		l.Turn(&holder.When{Tick: first, Coarse: true, Clock: c}, 0, b)
+
+		if _, v := l.Spend(first, burst, b); v != holder.Spent {
+			t.Fatal(v)
+		}
+
+		return l, c
+	}
+
+	b := plain(rate.NewBucket(1_000, 1_000_000, burst))
+	l, c := spent(&b)
+
+	if _, v := l.Turn(&holder.When{Tick: next, Coarse: true, Clock: c}, 1, &b); v != holder.Dry {
+		t.Errorf("when the tick is over a token is to be had: %v", v)
+	}
+
+	l, c = spent(&b)
+	if at, v := l.End(holder.Ended{At: next, Ticks: c}, &b); v != holder.Closed || at != next+burst*token {
+		t.Errorf("it ends full at %d (%v), want %d", at, v, next+burst*token)
+	}
+}
+
 // A full bucket gives all that it holds at once, however late its clock is.
 func TestALoanGivesAllThatItHoldsAtOnce(t *testing.T) {
 	t.Parallel()
