@@ -27,7 +27,7 @@ const (
 // fleetColumns are what one run says.
 func fleetColumns() []string {
 	return []string{
-		"decisions/s", "of them without the store, %", "Redis commands/s", "of the busiest shard",
+		"decisions/s", "of them with no answer of the store in time, %", "Redis commands/s", "of the busiest shard",
 		"processors, Redis", "coordinators", "holders and load",
 		"µs of a processor a decision", "p50, µs", "p99, µs", "cold p50, µs", "cold p99, µs",
 	}
@@ -77,7 +77,7 @@ func fleet(name string, side side, l load, start func(context.Context, *redisClu
 const (
 	fromMemory = iota
 	fromStore
-	fromNowhere // without the store, which did not answer in time
+	fromNowhere // the store did not answer in time
 )
 
 // holders are API servers that limit, and the coordinators behind them.
