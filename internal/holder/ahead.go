@@ -98,6 +98,6 @@ func (l *Lease) begin(now int64) {
 	l.heard.turnTo(&window{used: n.granted, end: n.end, late: n.late, asked: l.heard.counted().asked})
 
 	if s := l.sent(); s != nil && s.lease == n.id {
-		s.late = false
+		s.late, s.early = false, true
 	}
 }

@@ -195,6 +195,12 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 		return true
 	}
 
+	if sent.early && now+a.Window.Left < l.over {
+		l.hearEarly(now, sent.at, a)
+
+		return true
+	}
+
 	if a.Lease != l.id {
 		l.end()
 		l.id = a.Lease
@@ -249,6 +255,14 @@ func (l *Lease) Hear(now int64, a *ledger.Answer) bool {
 func (l *Lease) hearLate(now, sentAt int64, a *ledger.Answer) {
 	l.takeIn(now, sentAt, a)
 	l.mark.others = a.Others + a.Granted - a.Spent
+	l.settleDebt(now, a)
+	l.settle()
+}
+
+// hearEarly takes in an answer about the window before that of the lease which the ask named, and which has
+// begun here meanwhile: the ledger was asked before it had begun there, and has kept it. What the answer leased is over.
+func (l *Lease) hearEarly(now, sentAt int64, a *ledger.Answer) {
+	l.heard.at = max(1, sentAt)
 	l.settleDebt(now, a)
 	l.settle()
 }

@@ -97,3 +97,38 @@ func TestARefundIsNotCreditedToTheNextWindow(t *testing.T) {
 		t.Errorf("1 was spent in the new window, which counts %d", used)
 	}
 }
+
+// An ask between the end of one window here and the start of the next at the ledger is answered about the first. By
+// then the lease of the next one has begun, and goes on: 80 tokens of a thousand were lost otherwise.
+func TestAnEarlyAskDoesNotEndTheNextLease(t *testing.T) {
+	t.Parallel()
+
+	e := newEdge(t)
+	e.say(10_700_000, e.lease.AskAhead(10_700_000, e.need()))
+
+	exchange := func(sent, applied, heard int64, between func()) {
+		ask := e.lease.Ask(sent, holder.Exact{}, e.need())
+		a := e.state.Apply(applied, e.terms, ask)
+
+		between()
+
+		if !e.lease.Hear(heard, &a) {
+			t.Fatalf("the answer %+v was not taken", a)
+		}
+	}
+
+	exchange(10_990_000, 10_990_300, 10_990_600, func() {}) // so this window ends 300 µs early here
+	exchange(10_999_800, 10_999_900, 11_000_200, func() { e.spend(11_000_100, 1) })
+
+	left := e.lease.Balance()
+	if left == 0 {
+		t.Fatal("the lease of the new window is gone")
+	}
+
+	e.spend(11_000_300, left)
+	e.ask(11_000_400)
+
+	if used := e.state.Window.Used - e.lease.Balance(); used != left+1 {
+		t.Errorf("%d were spent in the new window, which counts %d beside what is in hand", left+1, used)
+	}
+}

@@ -96,6 +96,7 @@ type sent struct {
 	base   int64 // S of that answer, which before is relative to
 	ahead  bool
 	late   bool // that lease has ended here since
+	early  bool // or has begun here since
 }
 
 // dues are what the ledger has yet to answer, what it is to hear of beside S, and what it granted ahead.
