@@ -95,7 +95,7 @@ func (l *Lease) begin(now int64) {
 	l.refillBelow(min(l.demand.low(), n.granted))
 	l.Forgive()
 
-	l.heard.turnTo(&window{used: n.granted, end: n.end, late: n.late, asked: l.heard.counted().asked})
+	l.heard.turnTo(&window{used: n.granted, end: n.end, late: n.late, asked: l.heard.counted().asked, looks: lookedAt(now, 0)})
 
 	if s := l.sent(); s != nil && s.lease == n.id {
 		s.late, s.early = false, true

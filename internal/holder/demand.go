@@ -98,6 +98,7 @@ func (d *demand) low() int64 {
 
 // want updates the demand and returns the balance to ask for, and whether that is to live long.
 func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
+	gone, since, quiet := l.quiet(now, spent)
 	asked := spent - l.told + int64(l.demand.unsized) + l.takeUnmet()
 	l.demand.unsized = 0
 
@@ -115,7 +116,14 @@ func (l *Lease) want(now, spent int64, need Need) (balance int64, lasts bool) {
 	l.demand.cost = max(1, l.demand.cost)
 
 	if at := l.sized(); at != 0 {
-		l.demand.update(float64(max(1, now-at)), asked, need.TTL)
+		dt := now - at
+
+		if quiet && len(need.Takes)+len(need.Needs) == 0 {
+			dt, asked = gone, since // what was before says nothing any more
+			l.demand.rate = float32(since) / float32(gone)
+		}
+
+		l.demand.update(float64(max(1, dt)), asked, need.TTL)
 	}
 
 	if need.Return {

@@ -101,6 +101,15 @@ func (l *Lease) Refused() (all, quick int64) {
 	return all, quick
 }
 
+// unmet returns what was not met since the last ask.
+func (l *Lease) unmet() int64 {
+	if d := l.denial.Load(); d != nil {
+		return d.unmet
+	}
+
+	return 0
+}
+
 // takeUnmet returns what was not met since the last ask, which is the present one now.
 func (l *Lease) takeUnmet() (n int64) {
 	if d := l.denial.Load(); d != nil {

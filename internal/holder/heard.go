@@ -26,6 +26,8 @@ type window struct {
 	late  int64 // by this at most
 	asked int64 // when the last ask was sent that was answered, be it about the next window
 
+	looks looks // how it was spent since, of a fixed window
+
 	beyond atomic.Int64 // what was left beside the balance when Note last ran; without the lock
 }
 
@@ -174,7 +176,10 @@ func (l *Lease) takeIn(now, sentAt int64, a *ledger.Answer) {
 	if w := &a.Window; h.bucket() {
 		h.window.Store(nil)
 	} else {
-		h.turnTo(&window{used: w.Used, prev: w.Prev, wait: w.Wait, end: now + w.Left, late: now - sentAt, asked: sentAt})
+		h.turnTo(&window{
+			used: w.Used, prev: w.Prev, wait: w.Wait, end: now + w.Left, late: now - sentAt,
+			asked: sentAt, looks: lookedAt(sentAt, l.told),
+		})
 	}
 }
 

@@ -80,9 +80,12 @@ func (l *Lease) shorten(now int64) {
 // have changed, or may have. Others are renewed soon anyway. Under the lock.
 func (l *Lease) Hasten() {
 	if l.long {
-		l.refillBelow(math.MaxInt32)
+		l.hasten()
 	}
 }
+
+// hasten has the lease ask with the next request, or when it is looked after, whatever it has.
+func (l *Lease) hasten() { l.refillBelow(math.MaxInt32) }
 
 // Suffices reports whether at now the lease will do for a while, so that there is
 // nothing to ask: it is not low, it need not be renewed, and nothing is owed.

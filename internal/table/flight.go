@@ -300,7 +300,7 @@ func (e *Entry) hear(now int64, a *ledger.KeyAnswer) (more bool) {
 	}
 
 	e.land(now, &a.Answer)
-	e.rule().table.wheel.sooner(e, e.Refresh())
+	e.rule().table.wheel.sooner(e, sooner(e.Refresh(), e.LookAt()))
 
 	return len(e.waits()) > 0 || e.Owes()
 }

@@ -182,7 +182,7 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 		e.refresh()
 	}
 
-	refresh := e.Refresh()
+	refresh, look := e.renewal(now)
 	early, ahead := e.WantsAhead(int64(e.lead) << leadShift)
 	_, flying := e.Asked()
 	_, denied := e.Denied(now, 1)
@@ -201,9 +201,9 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 
 		return now + busyAgain, true
 	case ahead && early < refresh && now < refresh && !e.leaving():
-		return early, false
+		return sooner(early, look), false
 	case refresh != 0 && now < refresh && !e.leaving():
-		return sooner(refresh, begins), false
+		return sooner(sooner(refresh, begins), look), false
 	case refresh != 0 || e.Owes():
 		if down, probe := e.rule().table.out.ask(now); down && !probe {
 			return now + oweAgain, false
@@ -227,6 +227,15 @@ func (e *Entry) check(now int64) (again int64, ask bool) {
 	e.leave()
 
 	return 0, false
+}
+
+// renewal returns when e's lease is to be renewed, at once if it is looked at and found idle, and when to look at it next.
+func (e *Entry) renewal(now int64) (refresh, look int64) {
+	if e.Look(now) {
+		return now, 0
+	}
+
+	return e.Refresh(), e.LookAt()
 }
 
 // sooner returns the earlier of a and b, of which b may be 0 for never.
