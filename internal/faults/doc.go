@@ -27,7 +27,9 @@
 //	a bug in the limiter              TestBugInTheLimiter
 //	bad rule, rules that are gone     TestRulesGoBad
 //	answers lost, doubled, late       TestAnswersLostDoubledLateAndForeign
-//	a holder held up, or killed       TestHolderPausedPastItsLease, TestHolderKilled
+//	a holder held up, or killed       TestHolderPausedPastItsLease, TestAStarvedServerKeepsTheLimit, TestHolderKilled
+//	requests in flight meanwhile      TestSlotsOfAServerThatIsCutOff, TestSlotsOfAServerThatIsKilled, TestSlotsOfAServerThatStartsAgain
+//	the store comes back older        TestStoreComesBackOlder, TestALeaseThatEndsInAnOutageIsNotLost
 //	membership that shrinks to one    TestNobodyTakesItselfForTheOnlyOne, TestLimitIsOfTheFleet
 //
 // What needs no network is tested where it belongs: overload and ten thousand
