@@ -72,30 +72,51 @@ func (l *Loan) Begin(tat rate.Time, b *Bucket) {
 // Turned Turn may say more. By SpentLate they were taken after others were quicker:
 // several processors are busy with the loan, which is rich enough for stripes.
 func (l *Loan) Spend(tick, n int64, b *Bucket) (tat int64, v Verdict) {
-	if l.tick.Load() != uint32(tick) {
+	if !l.Ready(tick, n, b) {
 		return 0, Turned
 	}
 
-	if n > b.Burst {
-		return 0, Turned
+	if tat, v = l.Try(tick, n, b); v == Missed {
+		return l.SpendLate(tick, n, b)
 	}
 
-	top := tick*b.Q + (b.Burst-n)*b.P
+	return tat, v
+}
 
-	for v = Spent; ; {
-		at := l.cell.Load()
-		if at > top {
-			return at, dry(at)
-		}
+// Ready reports whether Try may be asked for n tokens: the loan was turned for tick, and its bucket holds as many.
+func (l *Loan) Ready(tick, n int64, b *Bucket) bool {
+	return l.tick.Load() == uint32(tick) && n <= b.Burst
+}
 
-		if l.cell.CompareAndSwap(at, at+n*b.P) {
-			return at + n*b.P, v
-		}
-
-		if l.busy.Load() {
-			v = SpentLate
-		}
+// Try is Spend for a loan that is Ready, once. Both are small enough to be made part of their caller. By Missed others were
+// quicker, and SpendLate says more.
+func (l *Loan) Try(tick, n int64, b *Bucket) (tat int64, v Verdict) {
+	at := l.cell.Load()
+	if at > tick*b.Q+(b.Burst-n)*b.P {
+		return at, dry(at)
 	}
+
+	tat = at + n*b.P
+	if !l.cell.CompareAndSwap(at, tat) {
+		return at, Missed
+	}
+
+	return tat, Spent
+}
+
+// SpendLate is Spend after a verdict of Missed.
+func (l *Loan) SpendLate(tick, n int64, b *Bucket) (tat int64, v Verdict) {
+	busy := false
+
+	for v = Missed; v == Missed; tat, v = l.Try(tick, n, b) {
+		busy = busy || l.busy.Load()
+	}
+
+	if busy && v == Spent {
+		v = SpentLate
+	}
+
+	return tat, v
 }
 
 // dry tells a bucket that has too little from one that cannot say.
@@ -243,7 +264,7 @@ func (l *Loan) Count(b *Bucket) (spent int64, v Verdict) {
 	at, v := l.grab(b)
 
 	switch v {
-	case Turned, SpentLow, SpentLate, Dry:
+	case Turned, SpentLow, SpentLate, Missed, Dry:
 		return 0, v
 	case Closed:
 		spent = (l.start - l.base) / b.P
@@ -263,7 +284,7 @@ func (l *Loan) End(when Ended, b *Bucket) (at int64, v Verdict) {
 	at, v = l.grab(b)
 
 	switch v {
-	case Turned, SpentLow, SpentLate, Dry:
+	case Turned, SpentLow, SpentLate, Missed, Dry:
 		return 0, v
 	case Closed:
 		at = l.start

@@ -53,7 +53,7 @@ func (o *lone) take(now, n int64) bool {
 			return true
 		case holder.Spent:
 			return true
-		case holder.Dry, holder.SpentLate, holder.Closed:
+		case holder.Dry, holder.SpentLate, holder.Missed, holder.Closed:
 		}
 
 		if _, denied := o.lease.Denied(now, n); denied {

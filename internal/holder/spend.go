@@ -18,6 +18,8 @@ const (
 	SpentLow
 	// SpentLate: it is admitted, of a loan for which others were quicker: several processors are busy with it.
 	SpentLate
+	// Missed: others were quicker with a loan; spend again.
+	Missed
 	// Dry: the balance does not cover it.
 	Dry
 	// Closed: the loan is over; the ledger has the bucket.

@@ -282,3 +282,23 @@ func TestAStripedLoanSpendsEachTokenOnce(t *testing.T) {
 		t.Errorf("%v: %d tokens are gone, want 1000 and %d", v, got, spent.Load())
 	}
 }
+
+// A request for which others were quicker gets what they left, and tells of a loan that is busy.
+func TestWhoIsLateTellsOfABusyLoan(t *testing.T) {
+	t.Parallel()
+
+	const burst = 10_000
+
+	for spent, late := range map[int64]holder.Verdict{1: holder.Spent, 600: holder.SpentLate} {
+		l, b := striped(t, burst, spent)
+
+		tat, v := l.SpendLate(secondTick, 2, b)
+		if left := (secondTick*b.Q + burst*b.P - tat) / b.P; v != late || left != burst-spent-2 {
+			t.Errorf("after %d: %v, %d left", spent, v, left)
+		}
+
+		if _, v = l.SpendLate(secondTick, burst-spent, b); v != holder.Dry {
+			t.Errorf("after %d, for more than is left: %v", spent, v)
+		}
+	}
+}

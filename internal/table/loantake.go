@@ -6,10 +6,48 @@ import (
 	"github.com/leaseway/leaseway/internal/holder"
 )
 
-// quickLoan decides a request for n tokens by a loan of the rule, if that takes no look at the real clock.
+// quickLoan decides a request for n tokens by a loan of the rule, if that takes no look at the real clock. For most requests the loan is
+// ready, and they call nothing: what tell says of these is said here, too.
 func (r *Rule) quickLoan(l *loan, n int64) (told Told, charge Charge) {
 	v, c := l.limits, r.table.clock
 	tick := c.tick.Load()
+
+	if v.version != r.version.Load() || !l.Ready(tick, n, &v.bucket) {
+		return r.readyLoan(l, tick, n)
+	}
+
+	var (
+		tat     int64
+		verdict holder.Verdict
+	)
+
+	if v.bucket.Stripes == nil {
+		tat, verdict = l.Try(tick, n, &v.bucket)
+	} else {
+		tat, verdict = l.SpendStriped(tick, n, &v.bucket, stripe())
+	}
+
+	switch {
+	case verdict == holder.Spent && n == 1 && c.tick.Load() == tick: // as pass says it
+		level, soon := v.level(tick, tat), c.coarse()
+
+		return Told{by: v, Remaining: v.left(level, soon), Reset: v.whole(level, soon)}, l.charge(1)
+	case verdict == holder.Dry && n == 1 && tick > 0:
+		return l.quickRefusal(tick, tat, c.coarse()), Charge{}
+	case verdict == holder.Turned:
+		return r.readyLoan(l, tick, n)
+	case verdict == holder.Missed:
+		tat, verdict = l.SpendLate(tick, n, &v.bucket)
+
+		return l.tell(tick, n, tat, verdict)
+	default:
+		return l.tell(tick, n, tat, verdict)
+	}
+}
+
+// readyLoan is quickLoan for a loan that may be under older limits, or has to be turned first.
+func (r *Rule) readyLoan(l *loan, tick, n int64) (told Told, charge Charge) {
+	v, c := l.limits, r.table.clock
 
 	if v.version != r.version.Load() && l.outdated() {
 		return told, charge
@@ -30,10 +68,18 @@ func (r *Rule) quickLoan(l *loan, n int64) (told Told, charge Charge) {
 		tat, verdict = l.Turn(&holder.When{Tick: tick, Coarse: true, Clock: c}, n, &v.bucket)
 	}
 
+	return l.tell(tick, n, tat, verdict)
+}
+
+// tell says what is to be told of a request for n tokens in a tick, after which the cell is tat.
+func (l *loan) tell(tick, n, tat int64, verdict holder.Verdict) (told Told, charge Charge) {
+	v := l.limits
+	c := v.rule.table.clock
+
 	switch {
 	case verdict.Passed():
 		if verdict == holder.SpentLate {
-			r.stripe(l)
+			v.rule.stripe(l)
 		}
 
 		if c.tick.Load() != tick {
@@ -67,7 +113,7 @@ func (l *loan) decide(n int64, out *Outcome) bool {
 			return true
 		case holder.Closed:
 			return false
-		case holder.Turned, holder.SpentLow, holder.SpentLate:
+		case holder.Turned, holder.SpentLow, holder.SpentLate, holder.Missed:
 			runtime.Gosched()
 		}
 	}
@@ -88,11 +134,13 @@ func (l *limits) level(now, tat int64) int64 { return max(0, tat-now*l.bucket.Q)
 // left returns how many tokens a level leaves, one that comes back within soon µs included.
 func (l *limits) left(level, soon int64) int64 {
 	b := &l.bucket
-	if b.P == 1 { // as for many limits; both save a division
-		return max(0, b.Burst-level)
+
+	room := b.Burst*b.P - level
+	if b.P != 1 { // as of few limits; the others save a division
+		room = min(b.Burst*b.P, room+min(soon*b.Q, b.P-1)) / b.P
 	}
 
-	return min(b.Burst*b.P, max(0, b.Burst*b.P-level+min(soon*b.Q, b.P-1))) / b.P
+	return max(0, room)
 }
 
 // micros returns a span of units of 1/Q µs in µs, rounded up.
@@ -104,20 +152,29 @@ func (l *limits) micros(units int64) int64 {
 	return (units + l.bucket.Q - 1) / l.bucket.Q
 }
 
+// whole returns the µs until a level is none, by a clock that is soon µs late at most.
+func (l *limits) whole(level, soon int64) int64 {
+	if level <= soon*l.bucket.Q { // as under large limits, which so take no division
+		return 0
+	}
+
+	return l.micros(level) - soon
+}
+
 // pass says what is to be told of a request for n tokens, after which the level is level, by a clock that is soon µs late at most.
 func (l *loan) pass(n, level, soon int64) (Told, Charge) {
 	v := l.limits
-	told := Told{by: v, Remaining: v.left(level, soon)}
-
-	if level > soon*v.bucket.Q { // else it is whole by then, as under large limits, which so take no division
-		told.Reset = v.micros(level) - soon
-	}
 
 	if n != 1 {
 		v.admitted(1 - n) // it is one request, of as many tokens
 	}
 
-	return told, Charge{of: &l.name, epoch: loanEpoch, cost: n, end: forever}
+	return Told{by: v, Remaining: v.left(level, soon), Reset: v.whole(level, soon)}, l.charge(n)
+}
+
+// charge is that of a request for n tokens.
+func (l *loan) charge(n int64) Charge {
+	return Charge{of: &l.name, epoch: loanEpoch, cost: n, end: forever}
 }
 
 // refuse fills in out for a request for n tokens, for which the level is too high.
@@ -253,7 +310,7 @@ func (l *loan) credit(n int64, counted bool) bool {
 			return true
 		case holder.Closed:
 			return false
-		case holder.Turned, holder.SpentLow, holder.SpentLate, holder.Dry:
+		case holder.Turned, holder.SpentLow, holder.SpentLate, holder.Missed, holder.Dry:
 			runtime.Gosched()
 		}
 	}
