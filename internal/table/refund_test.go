@@ -92,3 +92,24 @@ func TestRefusalsTellTheWholeWait(t *testing.T) {
 		}
 	}
 }
+
+// To hear of refunds costs a call in a hundredth of the wait, however many requests are refused.
+func TestRefusalsAreSeldomLookedAfter(t *testing.T) {
+	t.Parallel()
+
+	r := newRig(t, 2, "rules: [{id: r, keyBy: user, limit: 1, window: 10m}]")
+
+	r.times(0, "r", "k", 1)
+	r.times(1, "r", "k", 1)
+	before := r.holders[1].gate.calls.Load()
+
+	for range 600 {
+		r.wait(100 * ms)
+		r.times(1, "r", "k", 1)
+	}
+
+	// Of ten minutes, and then of what is left of them.
+	if n := r.holders[1].gate.calls.Load() - before; n < 9 || n > 11 {
+		t.Errorf("%d calls in a minute, want one in six seconds", n)
+	}
+}
