@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net"
 	"strings"
@@ -41,16 +42,38 @@ func TestHolderThatFitsNoCoordinatorIsRefused(t *testing.T) {
 		"a holder":       {[]string{"--coordinator", holder.GRPC}, "without --coordinator"},
 		"and an absence": {[]string{"--coordinator", "127.0.0.1:1," + open.GRPC, "--coordinator-key", other.Key}, "--coordinator-key"},
 	} {
-		args := append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dataDir(t)}, row.args...)
-
-		config, err := load(args, nil)
-		must(t, err)
-
 		var wrong *UsageError
-		if err := Run(t.Context(), config, &buffer{}); !errors.As(err, &wrong) || !strings.Contains(err.Error(), row.want) {
+		if err := refusal(t, row.args...); !errors.As(err, &wrong) || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: got %v, want a usage error with %q", name, err, row.want)
 		}
 	}
+}
+
+// refusal is how a server ends that is to be refused at its start. One that heard of no coordinator in time starts all
+// the same: it is ended, and another tried.
+func refusal(t *testing.T, args ...string) error {
+	t.Helper()
+
+	args = append([]string{"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--data-dir", dataDir(t)}, args...)
+
+	for range 10 {
+		config, err := load(args, nil)
+		must(t, err)
+
+		ctx, stop := context.WithCancel(t.Context())
+		log, ended := &buffer{}, make(chan error, 1)
+
+		go func() { ended <- Run(ctx, config, log) }()
+
+		eventually(t, "it is refused, or listens", func() bool { return len(ended) == 1 || strings.Contains(log.String(), "listening") })
+		stop()
+
+		if err := <-ended; err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
 func port(t *testing.T, address string) string {
