@@ -248,17 +248,29 @@ const mostOwed = 3_600_000_000
 // expire ends a lease whose time is over. The ledger takes what was left as
 // spent, but for a window's that it will be told of.
 func (l *Lease) expire(now int64) {
-	t := l.heard.terms()
 	id, granted := l.id, l.granted
 	gone := l.end()
 
-	until := l.heard.counted().end
-	if t.Algorithm == rate.SlidingWindow {
-		until += t.TTL
-	}
-
-	if t.Algorithm.Windowed() && granted > gone && now < until {
+	if until := l.tells(now); granted > gone && now < until {
 		l.owe().ended = &ended{id: id, spent: gone, until: min(until, now+mostOwed)}
+	}
+}
+
+// tells returns until when the final S of a lease that ends at now is worth telling. In the last lifetime of a lease before its window
+// turns it is not: who asks first then would get what comes back, and lose it again.
+func (l *Lease) tells(now int64) int64 {
+	t := l.heard.terms()
+
+	end := l.heard.counted().end
+	turned := t.Algorithm == rate.SlidingWindow && now >= end
+
+	switch {
+	case !t.Algorithm.Windowed() || now >= end-t.TTL && !turned:
+		return 0
+	case t.Algorithm == rate.SlidingWindow:
+		return end + t.TTL
+	default:
+		return end
 	}
 }
 

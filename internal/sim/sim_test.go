@@ -114,6 +114,7 @@ func TestSeedsThatMissed(t *testing.T) {
 		{"sliding windows turned later when the store's clock had stepped back", "clocks", "sliding_window", []uint64{90, 14, 107}},
 		{"an early ask, answered about the old window, ended the new one's lease", "foreign-answers", "fixed_window", []uint64{5}},
 		{"servers that had been busy kept what they no longer used", "hot-hops", "fixed_window", []uint64{7, 12, 18, 19, 35}},
+		{"what leases left in a window's last moments went to whoever asked first", "wide-200", "sliding_window", []uint64{2}},
 	} {
 		runs, err := Choose([]string{c.load}, []string{c.algorithm})
 		if err != nil || len(runs) != 1 {
