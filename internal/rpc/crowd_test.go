@@ -1,7 +1,9 @@
 package rpc
 
 import (
+	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -28,14 +30,55 @@ func TestPausesGrowWithTheFleet(t *testing.T) {
 			t.Errorf("whether %d holders are many: %v", row.live, c.large())
 		}
 
-		latest := time.Duration(0)
-
-		for range 1_000 {
-			latest = max(latest, c.arrive(helloSpread))
-		}
-
-		if latest > row.spread || latest < row.spread*9/10 {
-			t.Errorf("of 1,000 arrivals among %d holders the latest comes after %v, want almost %v", row.live, latest, row.spread)
+		earliest, latest := extremes(func() time.Duration { return c.arrive(helloSpread) })
+		if earliest > row.spread/10 || latest > row.spread || latest < row.spread*9/10 {
+			t.Errorf("of 1,000 arrivals among %d holders the first comes after %v, the last after %v, want almost 0 to %v",
+				row.live, earliest, latest, row.spread)
 		}
 	}
+}
+
+// extremes returns the least and the most of a thousand draws.
+func extremes(draw func() time.Duration) (least, most time.Duration) {
+	least = draw()
+	most = least
+
+	for range 999 {
+		d := draw()
+		least, most = min(least, d), max(most, d)
+	}
+
+	return least, most
+}
+
+// Holders that failed together do not come back together: each draws when it does, whether its calls fail, or a coordinator told
+// them all the same time. Nobody comes before that.
+func TestHoldersComeBackApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that no time passes between two draws
+		client := newClient(Config{Logger: slog.New(slog.DiscardHandler)}, trust{})
+		defer client.close()
+
+		for name, c := range map[string]struct {
+			draw     func() time.Duration
+			from, to time.Duration
+		}{
+			"between two watches": {func() time.Duration { return jittered(time.Second) }, time.Second / 2, time.Second},
+			"after failures": {func() time.Duration {
+				_, due := opened(t)
+
+				return due
+			}, minBackoff / 2, minBackoff},
+			"when it was told to": {func() time.Duration {
+				r := &replica{}
+				client.failed(call{replica: r}, tooBusy("test", time.Hour))
+
+				return time.Duration(r.rest.Load()) - client.now()
+			}, maxComeBack, maxComeBack * 5 / 4},
+		} {
+			least, most := extremes(c.draw)
+			if tenth := (c.to - c.from) / 10; least < c.from || least > c.from+tenth || most < c.to-tenth || most > c.to {
+				t.Errorf("%s: of 1,000 the first comes after %v, the last after %v, want %v to %v", name, least, most, c.from, c.to)
+			}
+		}
+	})
 }

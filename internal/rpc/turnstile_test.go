@@ -67,6 +67,17 @@ func TestThePaceIsMeasured(t *testing.T) {
 	}
 }
 
+// There is room for as many as can be answered in time, within bounds.
+func TestRoomFollowsThePace(t *testing.T) {
+	for pace, want := range map[time.Duration]int64{
+		0: maxAtWork + maxWaiting, time.Microsecond: maxAtWork + maxWaiting, 50 * time.Microsecond: 800, time.Second: maxAtWork,
+	} {
+		if got := roomAt(pace); got != want {
+			t.Errorf("at an answer in %v there is room for %d, want %d", pace, got, want)
+		}
+	}
+}
+
 // A full house refuses before it reads, says when to come back, and lets in as many as fit.
 func TestAFullHouseRefuses(t *testing.T) {
 	q := newTurnstile()
@@ -82,21 +93,33 @@ func TestAFullHouseRefuses(t *testing.T) {
 		return struct{}{}, nil
 	}
 
-	callers := int(q.room.Load()) + 10
+	const tooMany = 10
 
-	for range callers {
-		go func() { answers <- q.call(t.Context(), slow) }()
-	}
+	room := int(q.room.Load())
+	refused := 0
 
-	for range 10 {
-		if after, said := comeBack(<-answers); !said || after < minComeBack {
+	for range room + tooMany {
+		inner, err := q.tap(t.Context(), acquireTap)
+		if err == nil {
+			go func() { answers <- q.handle(inner, slow) }()
+
+			continue
+		}
+
+		refused++
+
+		if after, said := comeBack(err); !said || after < minComeBack {
 			t.Errorf("refused without a time to come back: %v, %v", after, said)
 		}
 	}
 
+	if refused != tooMany {
+		t.Errorf("%d of %d were refused, and there is room for %d", refused, room+tooMany, room)
+	}
+
 	eventually(t, "all that can are at work", func() bool { return working.Load() == maxAtWork })
 
-	if err := q.call(t.Context(), slow); status.Code(err) != codes.ResourceExhausted {
+	if _, err := q.tap(t.Context(), acquireTap); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one more gets %v, want RESOURCE_EXHAUSTED", err)
 	}
 
@@ -106,7 +129,7 @@ func TestAFullHouseRefuses(t *testing.T) {
 
 	close(open)
 
-	for range callers - 10 {
+	for range room + tooMany - refused {
 		if err := <-answers; err != nil {
 			t.Errorf("one that was let in got %v", err)
 		}
@@ -148,14 +171,21 @@ func TestACallThatIsNeverHandledLeaves(t *testing.T) {
 	eventually(t, "it has left", func() bool { return q.inside.Load() == 0 })
 }
 
+var acquireTap = &tap.Info{FullMethodName: leasewayv1.CoordinatorService_Acquire_FullMethodName}
+
 // call goes through the tap and the interceptor, as a call does.
 func (t *turnstile) call(ctx context.Context, handler grpc.UnaryHandler) error {
-	const method = leasewayv1.CoordinatorService_Acquire_FullMethodName
-
-	inner, err := t.tap(ctx, &tap.Info{FullMethodName: method})
-	if err == nil {
-		_, err = t.pass(inner, nil, &grpc.UnaryServerInfo{FullMethod: method}, handler)
+	inner, err := t.tap(ctx, acquireTap)
+	if err != nil {
+		return err
 	}
+
+	return t.handle(inner, handler)
+}
+
+// handle goes through the interceptor with what the tap returned.
+func (t *turnstile) handle(ctx context.Context, handler grpc.UnaryHandler) error {
+	_, err := t.pass(ctx, nil, &grpc.UnaryServerInfo{FullMethod: acquireTap.FullMethodName}, handler)
 
 	return err
 }

@@ -165,6 +165,35 @@ func TestOneSignatureServesAllWatchers(t *testing.T) {
 	}
 }
 
+// Streams of rules are bounded: one more than there may be is told to come back, or to go elsewhere, and leaves the others their places.
+func TestOneWatcherTooManyIsRefused(t *testing.T) {
+	s := serve(t, ServerConfig{Coordinator: newCoordinator(t, newStore(t), newBook(t)), Signer: signer(t, 1)})
+	api := leasewayv1.NewCoordinatorServiceClient(raw(t, s))
+	first := func(others int64) (*leasewayv1.WatchRulesResponse, error) {
+		s.holder.watchers.Store(others)
+
+		stream, err := api.WatchRules(t.Context(), &leasewayv1.WatchRulesRequest{Holder: holderID})
+		if err != nil {
+			return nil, err
+		}
+
+		return stream.Recv()
+	}
+
+	_, err := first(maxWatchers)
+	if after, said := comeBack(err); !said || after != maxComeBack {
+		t.Errorf("one more than %d got %v, to come back after %v", maxWatchers, err, after)
+	}
+
+	if n := s.Stats().Watchers; n != maxWatchers {
+		t.Errorf("then there are %d, want %d", n, maxWatchers)
+	}
+
+	if rules, err := first(maxWatchers - 1); err != nil || rules.GetEnvelope() == nil {
+		t.Errorf("the last for whom there is room got %v, %v", rules, err)
+	}
+}
+
 // Across the death of the coordinator that is watched, and its return, rules go on and only forward.
 func TestAWatchSurvivesItsCoordinator(t *testing.T) {
 	kept, book := newStore(t), newBook(t)
