@@ -59,6 +59,8 @@ func Run(t *testing.T, b Backend) {
 		{"a return gives back what was not spent", returns},
 		{"an expired lease is forfeited", expiredLease},
 		{"a rule change keeps the level", ruleChange},
+		{"a turn leaves a part to who is late", turnsLeaveAPart},
+		{"plenty is no scarcity", plentyIsNoScarcity},
 		{"answers are those of a lone ledger", likeLedger},
 		{"takes of many are exact", manyTakes},
 		{"leases of many are exact", manyLeases},
