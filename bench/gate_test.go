@@ -68,7 +68,7 @@ type gate struct {
 func (g gate) hold(t *testing.T, meet func() float64) {
 	t.Helper()
 
-	const duels = 5
+	const duels = 8
 
 	least := meet()
 	for n := 1; n < duels && least > g.most; n++ {
